@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"sync"
@@ -291,6 +292,9 @@ func (s *Session) lose(why error) error {
 	_ = s.end() // why it is lost is the better error
 	return s.Err()
 }
+
+// LocalAddr is the address of this machine that the login came from.
+func (s *Session) LocalAddr() net.Addr { return s.wire.client.LocalAddr() }
 
 // Err is why the session is of no use any more, nil while it is.
 func (s *Session) Err() error {

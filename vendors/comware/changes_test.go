@@ -65,7 +65,7 @@ func (b *bench) refusedPort(t testing.TB, s uint8, want string) {
 // port for as long as it has none, and what was there before stays as long.
 func TestNotInHardware(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil)
+	b := quick(t)
 	room := 2
 	b.Changed = func(list []comwaretest.Port) []int {
 		held := make([]int, len(list))
@@ -158,7 +158,7 @@ func TestRefusedRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nil)
+			b := quick(t)
 			b.apply(t, plain(xge1, xge2))
 			b.give(t, both(6))
 			b.Type(tc.lines...)
@@ -181,7 +181,7 @@ func TestRefusedRepair(t *testing.T) {
 		})
 	}
 	// A policy that is not csig's alone stays when csig goes, and is named.
-	b := newBench(t, nil)
+	b := quick(t)
 	b.apply(t, plain(xge1, xge2))
 	b.Type("qos policy csig-"+xge2, "classifier theirs behavior theirs mode qppb-manipulation")
 	err := b.driver.Remove(t.Context())
@@ -204,7 +204,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nil)
+			b := quick(t)
 			b.Type("qos policy theirs")
 			b.Type(lines...)
 			before := b.Running()
@@ -219,7 +219,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 			}
 		})
 	}
-	b := newBench(t, nil)
+	b := quick(t)
 	b.Type("qos policy theirs", "quit", "qos apply policy theirs global inbound", "qos vlan-policy theirs vlan 10 inbound")
 	b.apply(t, plain(xge1))
 	b.Type("qos apply policy theirs global outbound")
@@ -233,7 +233,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 // by another that marks the same, and removed.
 func TestSharedBehavior(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil)
+	b := quick(t)
 	b.apply(t, plain(xge1, xge2))
 	b.give(t, both(7))
 	for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
@@ -357,7 +357,7 @@ func TestCrash(t *testing.T) {
 // TestCardGone: what was at an interface that is not there any more is removed, too.
 func TestCardGone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil)
+	b := quick(t)
 	before := b.Running()
 	b.apply(t, plain(xge1))
 	b.Type("qos policy csig-Ten-GigabitEthernet9/0/1", "classifier csig-i0-128-4094a behavior csig-i125a", "quit", "qos policy csig-their-own", "classifier theirs behavior theirs")
@@ -374,7 +374,7 @@ func TestCardGone(t *testing.T) {
 // not taken for written.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil)
+	b := quick(t)
 	b.apply(t, plain(xge1))
 	b.Frozen = true
 	var refused *cli.RefusedError

@@ -3,6 +3,7 @@ package comware
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,8 @@ func (d *direct) Run(_ context.Context, command string) ([]string, error) {
 	return strings.Split(strings.TrimRight(answer, "\n"), "\n"), err
 }
 
+func (d *direct) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 22} }
+
 func (d *direct) Err() error { return d.dead }
 
 func (d *direct) Close() error {
@@ -79,9 +82,17 @@ func near(t testing.TB) (*bench, *cut) {
 	t.Helper()
 	b := &bench{Switch: comwaretest.New("H3C", xge1, xge2)}
 	b.Type("qinq ethernet-type customer-tag 9900")
-	c := &cut{left: -1}
-	b.driver = Open(Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(context.Context) (Session, error) {
+	c, start := &cut{left: -1}, time.Now()
+	b.driver = Open(Config{Updates: true, Now: func() time.Time { return start.Add(b.clock) }, Dial: func(context.Context) (Session, error) {
 		return &direct{Shell: b.Shell(), cut: c}, nil
 	}})
+	t.Cleanup(func() { b.driver.Close() })
 	return b, c
+}
+
+// quick is a bench without SSH.
+func quick(t testing.TB) *bench {
+	t.Helper()
+	b, _ := near(t)
+	return b
 }

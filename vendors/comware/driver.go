@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,8 @@ type Config struct {
 type Session interface {
 	Run(ctx context.Context, command string) ([]string, error)
 	Configure(ctx context.Context, commands []string) error
-	Err() error // why it is of no use any more
+	LocalAddr() net.Addr // of this machine, as the device sees it
+	Err() error          // why it is of no use any more
 	Close() error
 }
 
@@ -53,6 +55,8 @@ type Driver struct {
 	refusal  error            // why it cannot have the setup, as it was read last
 	refused  map[string]error // the same of ports
 	unproved map[string]bool  // ports of which the switch has not reported that what is configured is in hardware
+
+	dead *deadMan // nil until it is armed
 
 	compiler *vlanrules.Compiler
 	offline  *[]string // commands go there, and no switch is asked
@@ -105,6 +109,9 @@ func (d *Driver) lost() bool {
 // first where the signal ends.
 func (d *Driver) Close() error {
 	d.hangUp()
+	if d.dead != nil {
+		return d.dead.conn.Close()
+	}
 	return nil
 }
 
@@ -171,6 +178,8 @@ func (v *view) setup(want position) vendors.Setup {
 		switch line := v.odd[policyName(name)]; {
 		case held.outbound == "":
 			p.Damaged = "its policy is not applied"
+		case held.outbound == deadPolicy:
+			p.Damaged = "it has fallen back: the dead-man on the switch has fired"
 		case held.outbound != policyName(name):
 			p.Damaged = "another policy is applied: " + held.outbound
 		case held.foreign != "":
@@ -302,6 +311,11 @@ func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
 	ports := updating(want)
 	gone := slices.DeleteFunc(d.view.ours(), ports.HasPort)
 	was := d.view
+	if has := d.view.ours(); fresh || len(gone) > 0 || len(has) < len(ports.Ports) { // the dead-man is of other ports
+		if err := d.carryOut(ctx, d.shared((*script).disarm)); err != nil {
+			return err
+		}
+	}
 	err := d.each(ctx, gone, d.removal)
 	if !d.lost() {
 		err = errors.Join(err, d.each(ctx, names(ports), func(name string) (*change, error) { return d.setUp(want, name, fresh) }))
@@ -379,6 +393,10 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	d.setup = nil
 	clear(d.refused)
+	// The dead-man goes first: what has csig no more must not fall back.
+	if err := d.carryOut(ctx, d.shared((*script).disarm)); err != nil {
+		return err
+	}
 	err = d.each(ctx, v.ours(), d.removal)
 	if d.lost() {
 		return err
@@ -390,6 +408,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
 		s.orphans()
+		s.drop(deadPort)
 		s.tidy(0)
 		s.forget("")
 	})))

@@ -247,7 +247,7 @@ func TestRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nil)
+			b := quick(t)
 			b.apply(t, plain(xge1))
 			give := func() vendors.UpdateResult {
 				t.Helper()

@@ -15,7 +15,8 @@ import (
 
 const (
 	noStrip   = "a QoS policy marks VLAN IDs and removes no tag"
-	noLease   = "a configuration does not expire: when csig agent dies, the last values stay advertised; lease: none in the fleet file accepts that"
+	noLease   = "a configuration does not expire: when csig agent dies, a dead-man on the switch applies the worst values"
+	deadText  = "an NQA probe that csig agent answers and an EAA policy (rtm cli-policy " + deadPolicy + ")"
 	untried   = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID marking there is its chip's to say"
 	outerTags = "bridging follows the VID of the outer tag, which is the signal: only with the CSIG tag behind a VLAN tag are they apart"
 )
@@ -95,6 +96,7 @@ func Offline() vendors.Facts {
 		ConfigUpdates: &vendors.ConfigUpdates{
 			Interval: vendors.That(minInterval, assumed("no switch was measured; a change and its read-back are about 15 commands")),
 			Lines:    changeLines,
+			DeadMan:  deadText,
 		},
 		Wide:        vendors.Refusal("VLAN tags have 4 bytes: classes do not see the rest of a wide tag"),
 		Strip:       vendors.Refusal(noStrip),
@@ -112,6 +114,7 @@ func Offline() vendors.Facts {
 			"an edit of an applied policy: " + editText + "; whether the chip takes the whole policy again is not written anywhere (assumed: the new class works before the old one goes)",
 			"where another policy may be applied to what leaves a port, which csig refuses: " + placeText,
 			"accepted and not in hardware: " + fullText + "; csig reads display qos policy interface before it takes the old class out, and takes a class for failed that is not reported, or with the word failed (assumed: no public text shows the report of a failed class)",
+			"the dead-man fires within the lease, and 24 seconds at least: three probes that fail, and 5 seconds to run the policy (assumed); probes are UDP datagrams from the switch to a port of the agent's host that the agent names when it arms it; " + nqaText + "; " + trackText + "; " + eaaText + "; that a datagram sent back as it came is an answer is assumed, and that all of it works is seen on each switch before its first update, where the agent lets it fire",
 			"beside changes an accounting log has the commands with which csig reads: two that begin each session, one a minute, and one for each port after each change and each start of an agent",
 			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",
 			"the hash of the profile is not recorded on the switch",

@@ -154,6 +154,18 @@ func TestFramesOfFullTable(t *testing.T) {
 	l.give(t, ports[1], next...)
 	old = next
 	look("there is room")
+	if _, err := l.driver.ArmDeadMan(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	alive := true
+	probe := func(string, time.Duration) bool { return alive }
+	l.Pass(10*time.Minute, probe)
+	look("csig is alive")
+	alive = false
+	l.Pass(time.Minute, probe)
+	setup := setupFor()
+	old = setup.Fallback()
+	look("csig is gone")
 }
 
 // TestSetupsInAnyOrder brings a switch from some setups to others.

@@ -27,29 +27,43 @@ func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, e
 	s := d.script()
 	have, strays := s.view.table(nil, port, d.at())
 	_, there := s.view.policies[policyName(port)]
+	p := s.view.port(port)
+	fell := p.outbound == deadPolicy
 	c := &change{port: port}
-	if !there || fresh || len(strays) > 0 {
+	if !there || fresh || fell || len(strays) > 0 {
 		intents := want.Fallback()
-		if g := d.signals[port]; g != nil && g.Given() && !g.Refused() && !fresh {
+		if g := d.signals[port]; g != nil && g.Given() && !g.Refused() && !fresh && !fell {
 			intents = g.Intents()
 		}
-		var r vlanrules.Result
-		d.compiler.Compile(&r, have, intents)
-		if r.Verdict.Level == vlanrules.Refused || r.Gap {
-			return nil, &vendors.PermanentError{Port: port, Err: errors.New(r.Verdict.Reason)}
-		}
 		var err error
-		if c, err = s.change(port, r.Ops, strays); err != nil {
-			return nil, &vendors.PermanentError{Port: port, Err: err}
+		if c, err = d.entries(s, port, have, strays, intents); err != nil {
+			return nil, err
 		}
 	}
-	s.apply(s.view.port(port))
+	if p.outbound != policyName(port) { // no frame meets what is to go, and none shall
+		c.first, c.then = append(c.first, c.then...), nil
+	}
+	s.apply(p)
 	c.first = append(c.first, s.lines...)
 	c.policy = s.view.associated(port)
 	if len(c.first)+len(c.then) == 0 {
 		return nil, nil
 	}
 	d.view = s.view
+	return c, nil
+}
+
+// entries is what gives a policy those of intents, before it is applied.
+func (d *Driver) entries(s *script, port string, have vlanrules.Table, strays []string, intents []vlanrules.Intent) (*change, error) {
+	var r vlanrules.Result
+	d.compiler.Compile(&r, have, intents)
+	if r.Verdict.Level == vlanrules.Refused || r.Gap {
+		return nil, permanent(port, errors.New(r.Verdict.Reason))
+	}
+	c, err := s.change(port, r.Ops, strays)
+	if err != nil {
+		return nil, permanent(port, err)
+	}
 	return c, nil
 }
 
@@ -116,7 +130,7 @@ func (v *view) notOurs(port string) error {
 // foreignAt is what is in the place of csig's policy at a port, nil for nothing.
 func (v *view) foreignAt(p *port) error {
 	switch {
-	case p.outbound != "" && p.outbound != policyName(p.name):
+	case p.outbound != "" && p.outbound != policyName(p.name) && p.outbound != deadPolicy:
 		return &vendors.ForeignError{What: "QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy: remove it (undo qos apply policy outbound)"}
 	case p.foreign != "":
 		return &vendors.ForeignError{What: "a QoS policy is applied to what leaves it in a way that csig does not use: remove it (" + p.foreign + ")"}

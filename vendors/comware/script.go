@@ -142,16 +142,22 @@ func (s *script) change(port string, ops []vlanrules.Op, strays []string) (*chan
 
 // apply applies a port's own policy to it.
 func (s *script) apply(p *port) {
-	if name := policyName(p.name); p.outbound != name {
-		s.add("interface "+p.name, "qos apply policy "+name+" outbound", "quit")
-		p.outbound = name
+	name := policyName(p.name)
+	if p.outbound == name {
+		return
 	}
+	s.add("interface " + p.name)
+	if p.outbound == deadPolicy { // a port takes one
+		s.add("undo qos apply policy outbound")
+	}
+	s.add("qos apply policy "+name+" outbound", "quit")
+	p.outbound = name
 }
 
 // drop takes csig off a port.
 func (s *script) drop(name string) {
 	policy := policyName(name)
-	if p := s.view.port(name); p != nil && p.outbound == policy {
+	if p := s.view.port(name); p != nil && (p.outbound == policy || p.outbound == deadPolicy) {
 		s.add("interface "+name, "undo qos apply policy outbound", "quit")
 		p.outbound = ""
 	}

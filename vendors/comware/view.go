@@ -18,6 +18,11 @@ type view struct {
 	odd       map[string]string // lines of policies that are no association
 	ports     []port
 	customer  uint16 // TPID of inner tags
+	probe     bool   // there is csig's NQA operation
+	scheduled bool   // it runs
+	rtm       bool   // there is csig's EAA policy
+	track     int    // csig's track entry; 0: none
+	tracks    []int  // all
 	elsewhere string // a line that applies a policy to what leaves ports, not at a port; "" for none
 }
 
@@ -101,6 +106,20 @@ func (v *view) begin(line string) func(int, string) {
 				v.policies[name] = append(v.policies[name], pair{w[1], w[3]})
 			} else {
 				v.odd[name] = line
+			}
+		}
+	case line == "nqa entry "+nqaEntry:
+		v.probe = true
+		return func(int, string) {}
+	case strings.HasPrefix(line, "nqa schedule "+nqaEntry+" "):
+		v.scheduled = true
+	case line == "rtm cli-policy "+deadPolicy:
+		v.rtm = true
+		return func(int, string) {}
+	case is("track"):
+		if n, err := strconv.Atoi(words[1]); err == nil {
+			if v.tracks = append(v.tracks, n); strings.Contains(line, " nqa entry "+nqaEntry+" ") {
+				v.track = n
 			}
 		}
 	case is("interface"):
@@ -242,7 +261,7 @@ func (v *view) orphans() (policies []string) {
 			_, behavior := parseBehavior(p.behavior)
 			return !class || !behavior
 		})
-		if ok && !foreign && v.port(port) == nil {
+		if ok && !foreign && v.port(port) == nil && port != deadPort {
 			policies = append(policies, name)
 		}
 	}

@@ -98,6 +98,9 @@ func failed(ctx context.Context, host string, err error) error {
 	return fmt.Errorf("ssh to %s: %w", host, untrusted.Error(err))
 }
 
+// LocalAddr is the address of this machine that the connection came from.
+func (c *Client) LocalAddr() net.Addr { return c.ssh.LocalAddr() }
+
 // within bounds an operation that ends the connection when it takes too long.
 func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer for %v", limit))

@@ -26,12 +26,17 @@ const (
 	ifaceView
 	profileView
 	instanceView
+	nqaView
+	trackView
+	rtmView
 )
 
 // view is where a shell is.
 type view struct {
 	kind int
 	name string // of the object
+
+	within bool // of an NQA operation: the view of its type
 }
 
 // shell is one login.
@@ -65,6 +70,14 @@ func (s *shell) Prompt() string {
 		name += "-user-profile-" + v.name
 	case instanceView:
 		name += "-" + v.name + "-srv1"
+	case nqaView:
+		if name += "-nqa-" + strings.ReplaceAll(v.name, " ", "-"); v.within {
+			name += "-udp-echo"
+		}
+	case trackView:
+		name += "-track-" + v.name
+	case rtmView:
+		name += "-rtm-" + v.name
 	}
 	return "[" + name + "]"
 }
@@ -79,9 +92,9 @@ func (s *shell) Do(line string) (string, bool) {
 	}
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	before := s.c.running()
 	answer, end := s.do(w)
-	if s.c.running() != before {
+	if now := s.c.running(); now != s.c.text {
+		s.c.text = now
 		s.c.changes++
 		s.c.settle()
 	}
@@ -118,6 +131,12 @@ func (s *shell) do(w []string) (string, bool) {
 	case instanceView:
 		i := s.c.iface(v.name)
 		return s.applyTo(i.instance, w, func(lines []string) { i.instance = lines }), false
+	case nqaView:
+		return s.nqa(v.name, w), false
+	case trackView:
+		return unrecognized, false
+	case rtmView:
+		return s.rtm(v.name, w), false
 	default:
 		return s.iface(s.c.iface(v.name), w), false
 	}
@@ -167,14 +186,18 @@ func (s *shell) system(w []string) string {
 		if undo || i == nil || len(w) > 2 {
 			return wrong
 		}
-		s.views = append(s.views, view{ifaceView, i.name})
+		s.views = append(s.views, view{kind: ifaceView, name: i.name})
 		return ""
+	}
+	switch w[0] {
+	case "nqa", "track", "rtm":
+		return s.monitoring(w, undo)
 	}
 	if w[0] == "user-profile" && len(w) == 2 && !undo {
 		if _, there := s.c.profiles[w[1]]; !there {
 			s.c.profiles[w[1]] = nil
 		}
-		s.views = append(s.views, view{profileView, w[1]})
+		s.views = append(s.views, view{kind: profileView, name: w[1]})
 		return ""
 	}
 	if len(w) < 3 {
@@ -200,7 +223,7 @@ func (s *shell) system(w []string) string {
 			c.classes[w[2]] = &class{}
 		}
 		c.classes[w[2]].or = operator == "or"
-		s.views = append(s.views, view{classView, w[2]})
+		s.views = append(s.views, view{kind: classView, name: w[2]})
 	case "traffic behavior":
 		if len(w) > 3 {
 			return tooMany
@@ -211,7 +234,7 @@ func (s *shell) system(w []string) string {
 		if c.behaviors[w[2]] == nil {
 			c.behaviors[w[2]] = &behavior{}
 		}
-		s.views = append(s.views, view{behaviorView, w[2]})
+		s.views = append(s.views, view{kind: behaviorView, name: w[2]})
 	case "qos policy":
 		if len(w) > 3 {
 			return tooMany
@@ -222,7 +245,7 @@ func (s *shell) system(w []string) string {
 		if _, there := c.policies[w[2]]; !there {
 			c.policies[w[2]] = nil
 		}
-		s.views = append(s.views, view{policyView, w[2]})
+		s.views = append(s.views, view{kind: policyView, name: w[2]})
 	case "qos apply", "qos vlan-policy":
 		return s.elsewhere(w, undo)
 	case "qinq ethernet-type":
@@ -440,7 +463,7 @@ func (s *shell) iface(i *iface, w []string) string {
 	in := direction == "inbound" || direction == "outbound"
 	switch {
 	case text == "service-instance 1":
-		s.views = append(s.views, view{instanceView, i.name})
+		s.views = append(s.views, view{kind: instanceView, name: i.name})
 	case strings.HasPrefix(text, "qos apply policy ") && (len(w) == 5 || word != "") && in:
 		if _, there := s.c.policies[w[3]]; !there {
 			return "The QoS policy does not exist."
@@ -475,6 +498,14 @@ func (s *shell) display(w []string) string {
 	switch text := strings.Join(w, " "); {
 	case text == "current-configuration":
 		return s.c.running()
+	case strings.HasPrefix(text, "current-configuration | include "):
+		var b strings.Builder
+		for l := range strings.Lines(s.c.running()) {
+			if strings.Contains(l, text[len("current-configuration | include "):]) {
+				b.WriteString(l)
+			}
+		}
+		return b.String()
 	case text == "version":
 		return "H3C Comware Software, Version 7.1.070, Release 3507P02\nCopyright (c) 2004-2017 New H3C Technologies Co., Ltd. All rights reserved.\nH3C S5130S-28S-HI uptime is 0 weeks, 0 days, 3 hours, 7 minutes\nLast reboot reason : Cold reboot\n"
 	case strings.HasPrefix(text, "qos policy interface ") && len(w) == 5 && w[4] == "outbound":

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
@@ -37,6 +38,7 @@ type Port struct {
 type Switch struct {
 	Name     string // sysname
 	Customer uint16 // TPID of inner tags
+	NoEAA    bool   // it has no EAA policies
 	Frozen   bool   // policies that are applied cannot be modified, as on the HP 4800G
 
 	// Changed is called with what the configuration means when a command has changed it. It
@@ -51,8 +53,13 @@ type Switch struct {
 	elsewhere []string            // applications of policies in system view, to all ports or to VLANs
 	profiles  map[string][]string // user profiles, with theirs
 	held      []int
+	nqa       map[string]*nqa // by administrator and tag
+	tracks    map[int]*track
+	rtm       map[string]*rtm
+	now       time.Duration // since it was made
 	saves     int
 	changes   int
+	text      string // of the configuration after the last command
 }
 
 type class struct {
@@ -74,10 +81,12 @@ type iface struct {
 
 // New returns a switch with these interfaces.
 func New(name string, interfaces ...string) *Switch {
-	c := &Switch{Name: name, Customer: 0x8100, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}, profiles: map[string][]string{}}
+	c := &Switch{Name: name, Customer: 0x8100, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}, profiles: map[string][]string{},
+		nqa: map[string]*nqa{}, tracks: map[int]*track{}, rtm: map[string]*rtm{}}
 	for _, i := range interfaces {
 		c.ifaces = append(c.ifaces, &iface{name: i, policies: map[string]string{}, words: map[string]string{}, service: 0x8100})
 	}
+	c.text = c.running()
 	return c
 }
 
@@ -163,6 +172,28 @@ func (c *Switch) running() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.profiles)) {
 		section("user-profile "+name, c.profiles[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.nqa)) {
+		lines := []string{"type udp-echo"}
+		for _, l := range c.nqa[name].lines {
+			lines = append(lines, " "+l)
+		}
+		section("nqa entry "+name, lines)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.nqa)) {
+		if c.nqa[name].running {
+			fmt.Fprintf(&b, "#\n nqa schedule %s start-time now lifetime forever\n", name)
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(c.tracks)) {
+		fmt.Fprintf(&b, "#\n track %d nqa entry %s reaction 1\n", n, c.tracks[n].entry)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.rtm)) {
+		lines := c.rtm[name].lines
+		if c.rtm[name].committed {
+			lines = append(slices.Clone(lines), "user-role network-admin", "commit")
+		}
+		section("rtm cli-policy "+name, lines)
 	}
 	for _, i := range c.ifaces {
 		lines := []string{"port link-mode bridge"}

@@ -1,0 +1,272 @@
+package comware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// The dead-man on the switch is three things: an NQA operation that sends datagrams to this
+// process and wants them back, a track entry that follows it, and an EAA policy that applies
+// the fallback to every port when the entry turns negative. This process, not its kernel,
+// sends the datagrams back, and only for a time after each renewal.
+
+const (
+	deadPort   = "dead-man" // what its policy is named for, in the place of a port
+	deadPolicy = prefix + deadPort
+	nqaEntry   = prefix + "agent alive" // its administrator and tag
+)
+
+// Where Comware's own text is.
+const (
+	nqaText   = "HP 5920 Network Management and Monitoring Configuration Guide, NQA, p. 136: reaction … probe-fail threshold-type consecutive … action-type trigger-only; H3C SR6600-X Configuration Manual p. 20: udp-echo, destination port"
+	trackText = "HP 6125XLG High Availability Command Reference p. 122, track nqa"
+	eaaText   = "H3C S6300 Network Management and Monitoring Command Reference R243x, EAA commands: action cli, commit; HPE VSR1000 High Availability Configuration Guide 5200-3150, Associating Track with EAA"
+)
+
+var _ vendors.DeadMan = (*Driver)(nil)
+
+// deadTimes are those of a dead-man that fires within After of the last renewal.
+type deadTimes struct {
+	After     time.Duration
+	Answered  time.Duration // so long after a renewal probes are answered
+	Frequency time.Duration // of probes
+	Timeout   time.Duration // of a probe
+}
+
+const (
+	deadProbes = 3               // that fail one after the other
+	deadRun    = 5 * time.Second // that the switch takes to run the policy (assumed)
+	deadLeast  = 24 * time.Second
+)
+
+// deadTimesOf divides a time: what the switch takes to find out is half of it at most.
+func deadTimesOf(after time.Duration) deadTimes {
+	d := deadTimes{After: max(after, deadLeast)}
+	d.Frequency = min(d.After/15, 20*time.Second).Truncate(time.Millisecond)
+	d.Timeout = min(d.Frequency, 3*time.Second)
+	d.Answered = d.After - deadProbes*d.Frequency - d.Timeout - deadRun
+	return d
+}
+
+// deadMan is what is known of the one that this driver has armed.
+type deadMan struct {
+	conn  net.PacketConn
+	times deadTimes
+
+	mu    sync.Mutex // guards what follows
+	until time.Time  // probes are answered
+	last  time.Time  // one was
+}
+
+// answers tells whether a probe is answered now. Whoever else sends any gets ten a second.
+func (m *deadMan) answers(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !now.Before(m.until) || now.Sub(m.last) < 100*time.Millisecond && !now.Before(m.last) {
+		return false
+	}
+	m.last = now
+	return true
+}
+
+func (m *deadMan) renew(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.until = now.Add(m.times.Answered)
+}
+
+// echo sends probes back until the connection is closed.
+func (m *deadMan) echo(now func() time.Time) {
+	b := make([]byte, 9000)
+	for {
+		n, from, err := m.conn.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		if m.answers(now()) {
+			_, _ = m.conn.WriteTo(b[:n], from) // a probe that is lost is one that failed
+		}
+	}
+}
+
+// ArmDeadMan has the switch apply the fallback to every port that updates, when this
+// process has not renewed it for so long. Ports that have fallen back get their policies
+// again, with the entries of the fallback.
+func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Duration, error) {
+	if d.setup == nil {
+		if err := d.takeOver(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := d.look(ctx); err != nil {
+		return 0, err
+	}
+	if err := d.program(ctx, d.setup); err != nil { // ports that have fallen back
+		return 0, err
+	}
+	if d.view == nil {
+		if _, err := d.look(ctx); err != nil {
+			return 0, err
+		}
+	}
+	m, err := d.listen(deadTimesOf(after))
+	if err != nil {
+		return 0, err
+	}
+	parts, err := d.arm(m)
+	if err != nil {
+		return 0, err
+	}
+	for _, part := range parts {
+		if err := d.write(ctx, "", part); err != nil {
+			return 0, errors.Join(err, d.unarm(ctx))
+		}
+	}
+	m.renew(d.cfg.Now())
+	return m.times.After, nil
+}
+
+// unarm removes what is there of a dead-man that could not be armed.
+func (d *Driver) unarm(ctx context.Context) error {
+	if d.lost() {
+		return nil
+	}
+	if _, err := d.look(ctx); err != nil {
+		return err
+	}
+	return d.carryOut(ctx, d.shared((*script).disarm))
+}
+
+// listen has probes answered from here on, in the time after renewals.
+func (d *Driver) listen(times deadTimes) (*deadMan, error) {
+	if d.dead == nil {
+		host, _, err := net.SplitHostPort(d.session.LocalAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		m := &deadMan{times: times}
+		if m.conn, err = net.ListenPacket("udp", net.JoinHostPort(host, "0")); err != nil {
+			return nil, fmt.Errorf("listening for the switch's probes: %w", err)
+		}
+		go m.echo(d.cfg.Now)
+		d.dead = m
+	}
+	d.dead.times = times
+	return d.dead, nil
+}
+
+// arm is lines that replace the dead-man on the switch. The track entry's are a part of
+// their own: with some releases its command enters a view.
+func (d *Driver) arm(m *deadMan) ([][]string, error) {
+	s := d.script()
+	s.disarm()
+	ports := names(updating(d.setup))
+	have, strays := s.view.table(nil, deadPort, d.at())
+	c, err := d.entries(s, deadPort, have, strays, d.setup.Fallback())
+	if err != nil {
+		return nil, err
+	}
+	s.add(append(c.first, c.then...)...)
+	host, port, err := net.SplitHostPort(m.conn.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	where := "destination ip "
+	if strings.Contains(host, ":") {
+		where = "destination ipv6 "
+	}
+	track := 1024 // of 1 to 1024
+	for slices.Contains(s.view.tracks, track) {
+		track--
+	}
+	actions := []string{"system-view"}
+	for _, p := range ports {
+		actions = append(actions, "interface "+p, "undo qos apply policy outbound", "qos apply policy "+deadPolicy+" outbound", "quit")
+	}
+	if len(actions) > 232 {
+		return nil, fmt.Errorf("the dead-man has 232 actions at most, four for each port: %d ports are too many", len(ports))
+	}
+	probe := append(s.lines, "nqa entry "+nqaEntry, "type udp-echo", where+host, "destination port "+port,
+		fmt.Sprint("frequency ", m.times.Frequency.Milliseconds()), fmt.Sprint("probe timeout ", m.times.Timeout.Milliseconds()),
+		fmt.Sprintf("reaction 1 checked-element probe-fail threshold-type consecutive %d action-type trigger-only", deadProbes), "quit")
+	policy := []string{"rtm cli-policy " + deadPolicy, fmt.Sprintf("event track %d state negative", track)}
+	for i, a := range actions {
+		policy = append(policy, fmt.Sprintf("action %d cli %s", i, a))
+	}
+	policy = append(policy, "running-time 60", "commit", "quit", "nqa schedule "+nqaEntry+" start-time now lifetime forever")
+	s.view.probe, s.view.scheduled, s.view.rtm, s.view.track = true, true, true, track
+	d.view = s.view
+	return [][]string{probe, {fmt.Sprintf("track %d nqa entry %s reaction 1", track, nqaEntry)}, policy}, nil
+}
+
+// disarm removes the dead-man, but for its policy, which ports may have.
+func (s *script) disarm() {
+	v := s.view
+	if v.rtm {
+		s.add("undo rtm cli-policy " + deadPolicy)
+	}
+	if v.track > 0 {
+		s.add(fmt.Sprint("undo track ", v.track))
+		v.tracks = slices.DeleteFunc(slices.Clone(v.tracks), func(n int) bool { return n == v.track })
+	}
+	if v.scheduled {
+		s.add("undo nqa schedule " + nqaEntry)
+	}
+	if v.probe {
+		s.add("undo nqa entry " + nqaEntry)
+	}
+	v.rtm, v.track, v.scheduled, v.probe = false, 0, false, false
+}
+
+var errNotArmed = errors.New("this process has not armed the dead-man")
+
+// RenewDeadMan has this process answer the switch's probes for another time. It reads
+// whether that comes too late.
+func (d *Driver) RenewDeadMan(ctx context.Context) error {
+	if d.dead == nil {
+		return errNotArmed
+	}
+	fired, err := d.DeadManFired(ctx)
+	switch {
+	case err != nil:
+		return err
+	case fired:
+		return vendors.ErrDeadManFired
+	}
+	d.dead.renew(d.cfg.Now())
+	return nil
+}
+
+// DeadManFired reads whether ports have fallen back.
+func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
+	if d.setup == nil {
+		return false, errNotArmed
+	}
+	if err := d.connect(ctx); err != nil {
+		return false, err
+	}
+	lines, err := d.session.Run(ctx, "display current-configuration | include "+prefix)
+	if err != nil {
+		return false, err
+	}
+	has := map[string]bool{}
+	for _, line := range lines {
+		has[strings.TrimSpace(line)] = true
+	}
+	if has["qos apply policy "+deadPolicy+" outbound"] {
+		d.read = time.Time{} // what the ports have is read before it is changed
+		return true, nil
+	}
+	if !has["rtm cli-policy "+deadPolicy] || !has["nqa schedule "+nqaEntry+" start-time now lifetime forever"] {
+		return false, fmt.Errorf("%w: or another user has removed it (rtm cli-policy %s)", vendors.ErrDeadManFired, deadPolicy)
+	}
+	return false, nil
+}
