@@ -50,6 +50,21 @@ type ListeningKeys interface {
 	Listens() string
 }
 
+// TagKeys are PlatformKeys of switches that csig gives the domain's TPID, unless the CSIG
+// tag is not the first one.
+type TagKeys interface {
+	PlatformKeys
+	// InnerTag tells whether the CSIG tag stands behind another, so that the switch need not
+	// know its TPID.
+	InnerTag() bool
+}
+
+// InnerTag tells whether the platform's own keys say that the CSIG tag stands behind another.
+func (d *Device) InnerTag() bool {
+	keys, ok := OwnKeys[TagKeys](d)
+	return ok && keys.InnerTag()
+}
+
 // Reaches is how the platform's own keys lead to a device over the network; "" where
 // they do not.
 func (d *Device) Reaches() string {

@@ -164,13 +164,14 @@ const LevelUnknown inventory.Support = "unknown"
 // condition is met.
 func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 	through, update := facts.Forwards(tpid), facts.Updates(tpid)
+	setUp := facts.SetupOnly && !d.InnerTag()
 	switch {
 	case d.Level.Support != inventory.LevelAuto:
-		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file"), facts.SetupOnly}
+		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file"), setUp}
 	case update.Level != vlanrules.Refused:
 		return Level{Support: inventory.LevelSoftware, Reason: update.Reason}
 	case through.Level == vlanrules.Full:
-		return Level{inventory.LevelPassthrough, update.Reason, facts.SetupOnly}
+		return Level{inventory.LevelPassthrough, update.Reason, setUp}
 	}
 	if through.Level == vlanrules.Degraded {
 		through.Reason = "not known to forward them: " + through.Reason + "; where it does forward them, give it its level, passthrough or native, with the reason"

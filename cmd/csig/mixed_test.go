@@ -21,8 +21,8 @@ import (
 
 // mixedFleet is 200 devices of every platform: eight transit switches of each that
 // csig has no driver for, or has one for, between Linux leaves with two hosts
-// each. told is whether the file has levels for half of those without a
-// driver, strips before the others, and has a TPID that all drivers take; else it
+// each. told is whether the file has levels for half of those that cannot
+// update, strips before the others, and has a TPID that all drivers take; else it
 // is what a user who does not know CSIG would write.
 func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 	t.Helper()
@@ -73,13 +73,16 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 				group += ", updates: cli, lease: none"
 			}
 			passive := p.Open == nil || p.Offline().SetupOnly // it updates no tags
-			if p.Offline().SetupOnly {
+			switch {
+			case name == "nxos":
+				group = ", management: {nxos: {tag: inner}}"
+			case p.Offline().SetupOnly:
 				group = fmt.Sprintf(", address: %s-%d, management: {gnmi: {plaintext: true}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
 			}
 			known := told && i > each/2 && passive
 			switch native := p.Offline().Traits.Native.Is; {
 			case known && native != "":
-				group = ", groups: native"
+				group += ", groups: native"
 			case known:
 				group += ", groups: bridges"
 			}
@@ -181,7 +184,7 @@ func TestNoDriverIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := seen["nxos-3"]; s.Err != nil || s.NoDriver == "" || s.Facts.Platform != "nxos" {
+	if s := seen["iosxe-3"]; s.Err != nil || s.NoDriver == "" || s.Facts.Platform != "iosxe" {
 		t.Errorf("online: %+v", s)
 	}
 }

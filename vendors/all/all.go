@@ -184,6 +184,9 @@ func init() {
 	inventory.DefinePlatform(sonic.Platform)
 	inventory.DefinePlatform(comware.Platform)
 	inventory.DefinePlatform(eos.Platform)
+	for _, p := range setups {
+		inventory.DefinePlatform(p.keys)
+	}
 	for _, p := range openflow.Platforms() {
 		inventory.DefinePlatform(p)
 	}
@@ -207,6 +210,7 @@ func Default() *Registry {
 	registerComware(r)
 	registerEOS(r)
 	registerGNMI(r)
+	registerSetups(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

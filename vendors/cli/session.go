@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,9 @@ const (
 	Comware = "hp_comware"
 	VRP     = "huawei_vrp"
 	EOS     = "arista_eos"
+	NXOS    = "cisco_nxos"
+	IOSXR   = "cisco_iosxr"
+	Junos   = "juniper_junos"
 )
 
 // Config is which device, and which command line it has.
@@ -56,6 +61,12 @@ type Config struct {
 	// something and was carried out all the same, and Discard what takes back all since the
 	// last one: it follows a refusal. "": each command takes effect by itself.
 	Commit, Discard string
+
+	// Mode is scrapligo's name of the mode that Configure enters; "": configuration.
+	Mode string
+
+	// Noise are lines that stand beside answers and are none, such as the time; nil: none.
+	Noise *regexp.Regexp
 }
 
 // RefusedError is a command that the device did not take. Those before it were carried out.
@@ -160,7 +171,7 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 		if err != nil {
 			return err
 		}
-		if lines = clean(r.Result); r.Failed != nil {
+		if lines = clean(s.quiet(r.Result)); r.Failed != nil {
 			return &RefusedError{Command: command, Answer: brief(r.Result)}
 		}
 		return nil
@@ -200,6 +211,28 @@ func (s *Session) Send(ctx context.Context, command string) (lines []string, err
 // A command of configuration that prints anything is refused: devices report success by
 // silence.
 func (s *Session) Configure(ctx context.Context, commands []string) error {
+	return s.inMode(ctx, commands, func() error { return s.configure(ctx, commands, 0) })
+}
+
+// Commit is Configure where commands take effect by a commit: trial is the one that the
+// device takes back unless confirm follows in time, which it does where holds finds
+// nothing wrong. holds may use other sessions with the device.
+func (s *Session) Commit(ctx context.Context, commands []string, trial, confirm string, holds func() error) error {
+	all := append(slices.Clone(commands), trial, confirm)
+	return s.inMode(ctx, all, func() error {
+		err := s.configure(ctx, all[:len(all)-1], 0)
+		if err == nil {
+			err = holds()
+		}
+		if err == nil {
+			err = s.configure(ctx, all[len(all)-1:], len(all)-1)
+		}
+		return err
+	})
+}
+
+// inMode calls give, which gives commands, in configuration mode.
+func (s *Session) inMode(ctx context.Context, commands []string, give func() error) error {
 	for _, c := range commands {
 		if err := check(c); err != nil {
 			return err
@@ -208,13 +241,13 @@ func (s *Session) Configure(ctx context.Context, commands []string) error {
 	if len(commands) == 0 {
 		return nil
 	}
-	if err := s.do(ctx, func() error { return s.driver.AcquirePriv("configuration") }); err != nil {
+	if err := s.do(ctx, func() error { return s.driver.AcquirePriv(cmp.Or(s.cfg.Mode, "configuration")) }); err != nil {
 		return err
 	}
-	failed := s.configure(ctx, commands)
+	failed := give()
 	if failed != nil && s.cfg.Discard != "" && s.Err() == nil {
 		// Else the device asks whether to commit when its mode is left.
-		if err := s.configure(ctx, []string{s.cfg.Discard}); err != nil {
+		if err := s.configure(ctx, []string{s.cfg.Discard}, 0); err != nil {
 			return errors.Join(failed, s.lose(fmt.Errorf("what was not committed stays: %w", err)))
 		}
 	}
@@ -224,7 +257,8 @@ func (s *Session) Configure(ctx context.Context, commands []string) error {
 	return errors.Join(failed, s.do(ctx, func() error { return s.driver.AcquirePriv(s.driver.DefaultDesiredPriv) }))
 }
 
-func (s *Session) configure(ctx context.Context, commands []string) error {
+// configure gives commands, the first of which has number from.
+func (s *Session) configure(ctx context.Context, commands []string, from int) error {
 	for i, c := range commands {
 		err := s.do(ctx, func() error {
 			// The driver's own SendCommand would leave the mode.
@@ -232,8 +266,8 @@ func (s *Session) configure(ctx context.Context, commands []string) error {
 			if err != nil {
 				return err
 			}
-			if answer := brief(r.Result); r.Failed != nil || answer != "" && !s.commits(c) {
-				return &RefusedError{Line: i, Command: c, Answer: answer}
+			if answer := brief(s.quiet(r.Result)); r.Failed != nil || answer != "" && !s.commits(c) {
+				return &RefusedError{Line: from + i, Command: c, Answer: answer}
 			}
 			return nil
 		})
@@ -348,6 +382,20 @@ func clean(answer string) []string {
 		out = append(out, line[:min(len(line)-len(text), 80)]+untrusted.Text(text, maxLine))
 	}
 	return out
+}
+
+// quiet is an answer without noise.
+func (s *Session) quiet(answer string) string {
+	if s.cfg.Noise == nil {
+		return answer
+	}
+	var b strings.Builder
+	for line := range strings.Lines(answer) {
+		if !s.cfg.Noise.MatchString(strings.TrimSpace(line)) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // brief is an answer as one line.

@@ -19,6 +19,13 @@ type Platform struct {
 	// Spell is a TPID as the platform's configuration has it; the error names those
 	// that it takes.
 	Spell func(tpid uint16) (string, error)
+
+	// Stepwise is a platform without a transaction: an edit may be cut off at any line, so that
+	// the record is written before the ports, and again behind them.
+	Stepwise bool
+
+	// Inner is a switch to which the CSIG tag is not the first one: its ports need nothing.
+	Inner bool
 }
 
 // recheck is how often Update reads the configuration back.
@@ -30,8 +37,9 @@ type Driver struct {
 	sw       Switch
 	now      func() time.Time
 
-	want *vendors.Setup // what the switch is to have; nil until Apply or the first Update
-	read time.Time      // when it was seen to have that
+	want *vendors.Setup  // what the switch is to have; nil until Apply or the first Update
+	read time.Time       // when it was seen to have that
+	lost map[string]bool // ports whose hardware had lost its TPID when Observe looked last
 }
 
 var (
@@ -59,9 +67,10 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	}
 	f.Identity = c.Identity
 	for i := range c.Ports {
-		f.Ports = append(f.Ports, c.Ports[i].Name)
-		if why := c.Ports[i].Refused; why != "" {
-			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: c.Ports[i].Name, Verdict: vendors.Refusal(why)})
+		p := &c.Ports[i]
+		f.Ports = append(f.Ports, p.Name)
+		if p.Refused != "" && !d.platform.Inner {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(p.Refused)})
 		}
 	}
 	f.Rules.Ports = len(f.Ports)
@@ -73,6 +82,10 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 	c, err := d.sw.Read(ctx)
 	if err != nil {
 		return vendors.Setup{}, err
+	}
+	d.lost = map[string]bool{}
+	for i := range c.Ports {
+		d.lost[c.Ports[i].Name] = c.Ports[i].Lost != ""
 	}
 	return d.setup(c), nil
 }
@@ -98,6 +111,8 @@ func (d *Driver) setup(c *Config) (s vendors.Setup) {
 			s.Ports[i].Damaged = "the switch has no such port"
 		case p.TPID != ours:
 			s.Ports[i].Damaged = "its TPID is " + shown(p.TPID) + ", and was " + ours
+		case p.Lost != "":
+			s.Ports[i].Damaged = p.Lost
 		}
 	}
 	return s
@@ -121,6 +136,12 @@ func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	ours, err := p.validate(&f, &want)
 	if err != nil {
 		return nil, err
+	}
+	if want = *p.managed(&want); len(want.Ports) == 0 {
+		if have.Nothing() {
+			return nil, nil
+		}
+		want = vendors.Setup{TPID: have.TPID, Profile: have.Profile}
 	}
 	out := append(vendors.DiffShared(&have, &want, "record", describe), vendors.DiffProfile(&have, &want)...)
 	ports := vendors.DiffPorts(&have, &want,
@@ -160,6 +181,15 @@ func (p *Platform) Edits(have, want vendors.Setup) (edits []PortEdit, back []str
 	return edits, back, err
 }
 
+// managed is what of a setup is csig's to write.
+func (p *Platform) managed(s *vendors.Setup) *vendors.Setup {
+	out := s.Wanted()
+	if p.Inner {
+		out.Ports = nil
+	}
+	return out
+}
+
 // describe is what all ports share, in a line.
 func describe(s *vendors.Setup) string { return fmt.Sprintf("tpid=0x%04x", s.TPID) }
 
@@ -176,6 +206,9 @@ func (p *Platform) validate(f *vendors.Facts, s *vendors.Setup) (tpid string, er
 	})
 	if err != nil {
 		return "", err
+	}
+	if p.Inner {
+		return "", nil
 	}
 	if tpid, err = p.Spell(s.TPID); err != nil {
 		return "", &vendors.PermanentError{Err: err}
@@ -195,6 +228,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
+	want = *d.platform.managed(&want)
 	for i := range want.Ports {
 		if name := want.Ports[i].Port; c.port(name) == nil {
 			return &vendors.PermanentError{Port: name, Err: errors.New("the switch has no such port that can have a TPID")}
@@ -204,11 +238,16 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil { // what was there before csig is lost with it; Facts.Off says so
 		r = record{Before: map[string]before{}}
 	}
-	r.Setup = want.Wanted()
+	if r.Setup = &want; len(want.Ports) == 0 && d.platform.Inner {
+		r.Setup = nil
+	}
 	var e Edit
 	for i := range want.Ports {
 		p := c.port(want.Ports[i].Port)
 		if p.TPID == ours {
+			if p.Lost != "" {
+				e.port(p.Name).TPID = &ours
+			}
 			continue
 		}
 		if p.Refused != "" {
@@ -235,14 +274,29 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := d.write(ctx, c, &e, r); err != nil {
 		return err
 	}
-	d.want, d.read = r.Setup, d.now()
+	d.want, d.read = &want, d.now()
 	return nil
 }
 
 // write carries an edit out with the record that belongs to it, unless nothing changes.
 func (d *Driver) write(ctx context.Context, c *Config, e *Edit, r record) error {
+	r.done()
 	text, err := r.text()
 	if err != nil {
+		return err
+	}
+	if d.platform.Stepwise && len(e.Ports) > 0 && text != c.Record {
+		old, _ := parse(c.Record) // of one that cannot be read nothing is known
+		meanwhile, err := r.between(old).text()
+		if err == nil && meanwhile != c.Record {
+			err = d.sw.Write(ctx, &Edit{Record: &meanwhile})
+		}
+		if err == nil {
+			err = d.sw.Write(ctx, &Edit{Ports: e.Ports})
+		}
+		if err == nil && meanwhile != text {
+			err = d.sw.Write(ctx, &Edit{Record: &text})
+		}
 		return err
 	}
 	if text != c.Record {
@@ -274,6 +328,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			return res, err
 		}
 		want := *d.want
+		for i := range have.Ports {
+			res.Restarted = res.Restarted || d.lost[have.Ports[i].Port]
+		}
 		left, err := d.Diff(have, want)
 		if err != nil {
 			return res, err

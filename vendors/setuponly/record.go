@@ -41,6 +41,55 @@ type before struct {
 	MTU     *int `json:"mtu,omitempty"`      // as configured; 0: it was not
 	MTUNow  int  `json:"mtu_now,omitempty"`  // that held
 	OursMTU int  `json:"mtu_csig,omitempty"` // that csig wrote
+
+	// While lines of a change are given one by one: what csig wrote before.
+	Old    []string `json:"tpid_csig_before,omitempty"`
+	OldMTU []int    `json:"mtu_csig_before,omitempty"`
+}
+
+// both is what is true of a port before and after a change: csig's is what either says.
+func both(old, now before) before {
+	if now.TPID == nil {
+		now.TPID, now.Ours = old.TPID, old.Ours
+	} else if old.TPID != nil && !slices.Contains(now.Old, old.Ours) {
+		now.Old = append(now.Old, old.Ours)
+	}
+	if now.MTU == nil {
+		now.MTU, now.MTUNow, now.OursMTU = old.MTU, old.MTUNow, old.OursMTU
+	} else if old.MTU != nil && !slices.Contains(now.OldMTU, old.OursMTU) {
+		now.OldMTU = append(now.OldMTU, old.OursMTU)
+	}
+	for _, tpid := range old.Old {
+		if !slices.Contains(now.Old, tpid) {
+			now.Old = append(now.Old, tpid)
+		}
+	}
+	for _, mtu := range old.OldMTU {
+		if !slices.Contains(now.OldMTU, mtu) {
+			now.OldMTU = append(now.OldMTU, mtu)
+		}
+	}
+	return now
+}
+
+// between is what is true while an edit turns the record old into r.
+func (r record) between(old record) record {
+	out := record{Setup: r.Setup, Before: maps.Clone(r.Before)}
+	if out.Setup == nil {
+		out.Setup = old.Setup
+	}
+	for port, b := range old.Before {
+		out.Before[port] = both(b, out.Before[port])
+	}
+	return out
+}
+
+// done forgets what was only true while a change was under way.
+func (r record) done() {
+	for port, b := range r.Before {
+		b.Old, b.OldMTU = nil, nil
+		r.Before[port] = b
+	}
 }
 
 // parse reads a record. The error says why it cannot be understood.
@@ -99,7 +148,7 @@ func (r record) text() (string, error) {
 // has changed it since.
 func (r record) tpidBack(e *Edit, p *Port, name string) {
 	b := r.Before[name]
-	if b.TPID != nil && p != nil && p.TPID == b.Ours {
+	if b.TPID != nil && p != nil && (p.TPID == b.Ours || slices.Contains(b.Old, p.TPID)) {
 		e.port(name).TPID = b.TPID
 	}
 	b.TPID, b.Ours = nil, ""
@@ -109,7 +158,7 @@ func (r record) tpidBack(e *Edit, p *Port, name string) {
 // mtuBack is tpidBack for the MTU.
 func (r record) mtuBack(e *Edit, p *Port, name string) {
 	b := r.Before[name]
-	if b.MTU != nil && p != nil && p.MTU == b.OursMTU {
+	if b.MTU != nil && p != nil && (p.MTU == b.OursMTU || slices.Contains(b.OldMTU, p.MTU)) {
 		e.port(name).MTU = b.MTU
 	}
 	b.MTU, b.MTUNow, b.OursMTU = nil, 0, 0

@@ -35,6 +35,7 @@ type Port struct {
 	Now  int    // bytes of the MTU that holds; 0: the switch does not say
 
 	Refused string // why csig cannot change its TPID; "" where it can
+	Lost    string // why its TPID, though configured, may not be in force; "": it is
 }
 
 // Edit is a change of the configuration.
@@ -65,7 +66,8 @@ func (e *Edit) Then(later *Edit) Edit {
 	return out
 }
 
-// PortEdit is a change of one port; what is nil stays.
+// PortEdit is a change of one port; what is nil stays. A TPID that is configured already is
+// one that the port has lost (Port.Lost).
 type PortEdit struct {
 	Port string
 	TPID *string // "": delete it from the configuration

@@ -2,35 +2,6 @@ package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
-func nxos() Platform {
-	mapping := read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.5(x), Configuring Port VLAN Mapping on VLANs; Nexus 6000 NX-OS Layer 2 Guide, Guidelines for Configuring VLANs: strictly one ingress VLAN to one local VLAN")
-	vids := assumed("its commands name VIDs alone")
-	reverts := read("Cisco CSCvw27705 (of Broadcom-based Nexus 9000 and 3000: ethertype returns to 0x8100 after a reload) and CSCvu24785 (after a link flap; fixed in 9.3(5)); nothing was read of other models")
-	rollback := read("Cisco Nexus 9000 NX-OS System Management Configuration Guide 10.5(x), About Rollbacks")
-	t := vendors.Traits{
-		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_nxos.yaml drives its CLI; csig does not yet")),
-		MatchVID:   vendors.That(vendors.MatchExact, mapping),
-		MatchPCP:   vendors.That(vendors.MatchNone, vids),
-		MatchDEI:   vendors.That(vendors.MatchNone, vids),
-		Key:        vendors.That(vendors.KeyBridging, mapping),
-		Stage:      vendors.That(vendors.StageIngress, mapping),
-		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, mapping),
-		VIDs:       vendors.That(vendors.VIDs{First: 1, Last: 4094, Reserved: vendors.VIDRanges{{First: 3968, Last: 4094}}}, read("Cisco Nexus 7000 NX-OS Layer 2 Switching Configuration Guide, Configuring VLANs, Table 1 (as quoted): reserved by default")),
-		Txn:        vendors.That(vendors.TxnNone, assumed("configuration commands take effect one by one")),
-		Revert:     vendors.That("", rollback),
-		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, reverts),
-		TPIDChange: vendors.That("all VLANs of the trunk change with it; and on Broadcom-based models it falls back to 0x8100 after a reload and, before 9.3(5), a link flap: read it back", reverts),
-		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, read("Cisco Nexus 9000 NX-OS Interfaces Configuration Guide 10.4(x), Configuring Layer 2 Interfaces: only IEEE 802.1Q encapsulation")),
-		Survives:   vendors.That(false, reverts),
-		Strip:      vendors.That(vendors.StripNone, assumed("no command was found that takes a tag away whatever its VID")),
-		Native:     vendors.That("", assumed("no text of Cisco's on NX-OS that mentions CSIG was found")),
-	}
-	follows(&t, mapping)
-	unrouted(&t)
-	return platform("nxos", "Cisco NX-OS", "VLAN mapping is one VLAN to one on a port, for the bridging VLAN and back again: it cannot write one VID for many", mapping, t,
-		"a lab report has a Nexus 93180YC-FX drop double-tagged frames unless multi-tag or dot1q-tunnel transit is allowed (net4you.hr, Forwarding multi tag frames through Nexus 9000)")
-}
-
 func iosxr() Platform {
 	circuits := read("Cisco NCS 5500 L2VPN Configuration Guide 7.0.x, Configure Virtual LANs in Layer 2 VPNs: an attachment circuit covers all frames received and sent with a VLAN tag")
 	ethertype := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")

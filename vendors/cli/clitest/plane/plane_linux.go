@@ -31,6 +31,10 @@ type Rule struct {
 	OuterPCP, InnerPCP int // -1: any
 
 	SetOuter, SetInner int // the new VID; -1: as it is
+
+	TPID    uint16 // of the outer tag; 0: the port's
+	SetTPID uint16 // of the outer tag; 0: as it is
+	Drop    bool   // instead of anything else
 }
 
 // Any is a rule without conditions and actions, to start from.
@@ -208,6 +212,9 @@ func (p *Port) inner() string { return p.outer() + fmt.Sprintf(" @ll,128,16 0x%0
 
 // texts are the rule in the language of nft, once for each pair of ranges.
 func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
+	if r.TPID != 0 {
+		p = &Port{Outer: r.TPID, Inner: p.Inner}
+	}
 	match := p.outer()
 	if len(r.Inner) > 0 || r.InnerPCP >= 0 || r.SetInner >= 0 {
 		match = p.inner()
@@ -218,7 +225,13 @@ func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
 	if r.InnerPCP >= 0 {
 		match += fmt.Sprintf(" @ll,144,3 %d", r.InnerPCP)
 	}
-	act := " counter"
+	act, end := " counter", " accept"
+	if r.Drop {
+		end = " drop"
+	}
+	if r.SetTPID != 0 {
+		act += fmt.Sprintf(" @ll,96,16 set 0x%04x", r.SetTPID)
+	}
 	for _, set := range []struct{ vid, at int }{{r.SetOuter, 116}, {r.SetInner, 148}} {
 		if set.vid < 0 {
 			continue
@@ -230,7 +243,7 @@ func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
 	}
 	for _, a := range within(116, r.Outer) {
 		for _, b := range within(148, r.Inner) {
-			out = append(out, match+a+b+act+" accept")
+			out = append(out, match+a+b+act+end)
 		}
 	}
 	return out

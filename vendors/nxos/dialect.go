@@ -1,0 +1,212 @@
+package nxos
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/setup"
+	"github.com/csig-agent/csig/vendors/setuponly"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// settle is how long after a change of its TPID a link that flaps is taken to do so because
+// of it.
+const settle = 10 * time.Second
+
+// Dialect is NX-OS's command line.
+var Dialect = &setup.Dialect{
+	Platform: setuponly.Platform{Offline: Offline, Spell: setup.Spell(tpids), Stepwise: true},
+	Session:  cli.Config{Platform: cli.NXOS, Refusals: []string{"% Invalid", "% Permission denied", "Syntax error"}},
+	Enter:    "configure terminal", Leave: "end",
+	PortName: portName,
+	Read:     []string{"show version", "show running-config interface", "show running-config aclmgr", "show interface"},
+	Parse:    parse,
+	TPID: func(port, tpid, _ string) []string {
+		if tpid == "" {
+			return in("interface "+port, "no switchport dot1q ethertype")
+		}
+		return in("interface "+port, "switchport dot1q ethertype "+tpid)
+	},
+	MTU: func(port string, mtu int) []string {
+		if mtu == 0 {
+			return in("interface "+port, "no mtu")
+		}
+		return in("interface "+port, "mtu "+strconv.Itoa(mtu))
+	},
+	Within:  func(slot string) string { return "ip access-list " + slot },
+	Out:     "exit",
+	Note:    func(_ string, c setup.Comment) string { return fmt.Sprintf("%d remark %s", c.Seq, c.Text) },
+	Erase:   func(_ string, c setup.Comment) string { return fmt.Sprintf("no %d", c.Seq) },
+	Drop:    func(slot string) string { return "no ip access-list " + slot },
+	MaxNote: 90,
+	Lost:    lost,
+}
+
+func in(mode, line string) []string { return []string{mode, line, "exit"} }
+
+var names = regexp.MustCompile(`^(Ethernet\d{1,3}(/\d{1,3}){1,3}|port-channel\d{1,4})$`)
+
+func portName(name string) string {
+	if !names.MatchString(name) {
+		return "want the interface as NX-OS writes it, e.g. Ethernet1/1 or port-channel1"
+	}
+	return ""
+}
+
+// lost is why hardware may not have a TPID that was set this long ago. The configuration
+// does not show it.
+func lost(p *setup.Port, ago time.Duration) string {
+	if p.Flapped == 0 || p.Flapped+settle >= ago {
+		return ""
+	}
+	return "its link flapped after csig set its TPID, and hardware may have 0x8100 since (CSCvw27705, CSCvu24785)"
+}
+
+// parse reads the answers to Dialect.Read. Access lists, applied nowhere, with the names of
+// slots have csig's record as remarks.
+func parse(answers [][]string) *setup.View {
+	v := &setup.View{Identity: identity(answers[0]), Slots: map[string][]setup.Comment{}}
+	sections(answers[1], func(head string, lines []string) {
+		name, ok := strings.CutPrefix(head, "interface ")
+		if !ok || portName(name) != "" {
+			return
+		}
+		p := setup.Port{Port: setuponly.Port{Name: name}}
+		for _, line := range lines {
+			switch w := strings.Fields(line); {
+			case len(w) == 4 && strings.HasPrefix(line, "switchport dot1q ethertype "):
+				p.TPID = hex(w[3])
+			case w[0] == "mtu" && len(w) == 2:
+				p.MTU, _ = strconv.Atoi(w[1])
+			case w[0] == "channel-group" && len(w) > 1:
+				p.Refused = "it is a member of port-channel" + untrusted.Text(w[1], 8) + ", which has the TPID of its members: name that"
+			}
+		}
+		v.Ports = append(v.Ports, p)
+	})
+	sections(answers[2], func(head string, lines []string) {
+		slot, ok := strings.CutPrefix(head, "ip access-list ")
+		if !ok || !slices.Contains(setup.Slots[:], slot) {
+			return
+		}
+		v.Slots[slot] = []setup.Comment{}
+		for _, line := range lines {
+			number, text, ok := strings.Cut(line, " remark ")
+			seq, err := strconv.Atoi(number)
+			if !ok || err != nil {
+				v.Foreign = line
+				continue
+			}
+			v.Slots[slot] = append(v.Slots[slot], setup.Comment{Seq: seq, Text: text})
+		}
+	})
+	at := map[string]*setup.Port{}
+	for i := range v.Ports {
+		at[v.Ports[i].Name] = &v.Ports[i]
+	}
+	var p *setup.Port // whose lines follow
+	for _, line := range answers[3] {
+		switch w := strings.Fields(line); {
+		case len(w) == 0:
+		case line[0] != ' ' && len(w) > 1 && w[1] == "is": // others at the margin belong to it
+			p = at[w[0]]
+		case p != nil:
+			status(p, w)
+		}
+	}
+	return v
+}
+
+// sections calls f for each line at the margin with those indented below it.
+func sections(lines []string, f func(head string, lines []string)) {
+	head := ""
+	var body []string
+	for _, line := range append(lines, "!") {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "":
+		case line[0] == ' ' && head != "":
+			body = append(body, text)
+		case line[0] != ' ':
+			if head != "" {
+				f(head, body)
+			}
+			head, body = text, nil
+		}
+	}
+}
+
+// hex is a TPID as Spell has it; anything else stays as it is, and is never csig's.
+func hex(word string) string {
+	n, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 16)
+	if err != nil {
+		return untrusted.Text(word, 16)
+	}
+	return fmt.Sprintf("0x%04x", n)
+}
+
+// status reads a line of what `show interface` prints of a port.
+func status(p *setup.Port, w []string) {
+	switch line := strings.Join(w, " "); {
+	case len(w) > 2 && w[0] == "MTU" && strings.HasPrefix(w[2], "bytes"):
+		p.Now, _ = strconv.Atoi(w[1])
+	case len(w) == 3 && strings.HasPrefix(line, "EtherType is "):
+		p.InForce = hex(w[2])
+	case line == "Port mode is routed":
+		p.Refused = "it is a routed port, which has no TPID (no switchport)"
+	case strings.HasPrefix(line, "Last link flapped "):
+		p.Flapped = elapsed(w[3:])
+	}
+}
+
+var spans = regexp.MustCompile(`(\d+)(week|day|w|d|h)`)
+
+// elapsed is a time as NX-OS prints it, "00:07:28" or "15week(s) 5day(s)", cut down to
+// its last unit; 0 for never, and at least a second for anything else.
+func elapsed(words []string) (total time.Duration) {
+	const day = 24 * time.Hour
+	for _, w := range words {
+		var h, m, s int
+		if n, _ := fmt.Sscanf(w, "%d:%d:%d", &h, &m, &s); n == 3 {
+			total += time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second
+			continue
+		}
+		for _, span := range spans.FindAllStringSubmatch(w, -1) {
+			n, _ := strconv.Atoi(span[1])
+			total += time.Duration(min(n, 5000)) * map[string]time.Duration{"week": 7 * day, "w": 7 * day, "day": day, "d": day, "h": time.Hour}[span[2]]
+		}
+	}
+	if len(words) == 0 || words[0] == "never" {
+		return 0
+	}
+	return max(total, time.Second)
+}
+
+var (
+	version = regexp.MustCompile(`^\s*(?:NXOS|system):\s+version (\S+)`)
+	chassis = regexp.MustCompile(`^\s*cisco (Nexus.*?)(?: [Cc]hassis.*)?\s*$`)
+	serial  = regexp.MustCompile(`^\s*Processor Board ID (\S+)`)
+)
+
+// identity is what `show version` says (networktocode/ntc-templates
+// ntc_templates/templates/cisco_nxos_show_version.textfsm).
+func identity(lines []string) vendors.Identity {
+	id := vendors.Identity{Maker: "Cisco"}
+	for _, line := range lines {
+		for _, f := range []struct {
+			re *regexp.Regexp
+			to *string
+		}{{version, &id.Version}, {chassis, &id.Model}, {serial, &id.Serial}} {
+			if m := f.re.FindStringSubmatch(line); m != nil && *f.to == "" {
+				*f.to = untrusted.Text(m[1], 64)
+			}
+		}
+	}
+	return id
+}
