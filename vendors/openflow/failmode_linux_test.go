@@ -4,61 +4,129 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestLongControllerLost has the switch connect to csig, and lose it: the lease ends in
-// both fail modes. With fail-standalone the switch then forwards by itself, past every
-// flow, which csig cannot prevent.
+// TestLongControllerLost has a switch lose csig, or the operator's own controller while csig
+// stays, in both fail modes. What csig cannot prevent is a switch in fail-standalone mode
+// that has lost every controller which it dials, csig not among them: it deletes all flows
+// and forwards by itself, past those that csig writes again. csig reports that.
 func TestLongControllerLost(t *testing.T) {
-	for _, mode := range []string{"secure", "standalone"} {
-		t.Run(mode, func(t *testing.T) {
+	const (
+		dialed = iota // the switch dials csig, and no other controller
+		beside        // it dials csig and the operator's controller
+		dials         // csig dials; the switch dials the operator's controller alone
+	)
+	for name, tc := range map[string]struct {
+		mode string
+		csig int
+		then []int // tags with which the best one leaves after the loss, one after the other
+	}{
+		"secure, csig is gone":                                           {"secure", dialed, []int{stale}},
+		"standalone, csig is gone":                                       {"standalone", dialed, []int{stale, best}},
+		"secure, the operator's controller is gone":                      {"secure", dials, []int{7<<7 | 5}},
+		"standalone, the operator's controller is gone, csig dialed":     {"standalone", beside, []int{7<<7 | 5}},
+		"standalone, the operator's controller is gone, csig has dialed": {"standalone", dials, []int{best}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &lab{Switch: oftest.StartSwitch(t, 2)}
-			l.Vsctl("set-fail-mode", l.Bridge, mode)
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			free := ln.Addr().(*net.TCPAddr)
-			ln.Close()
+			l.Vsctl("set-fail-mode", l.Bridge, tc.mode)
 			l.Vsctl("set", "bridge", l.Bridge, "other-config:datapath-id=00000000000000a1")
-			session, err := ofp.Open(ofp.Config{Listen: free.String(), Plain: true, Datapath: 0xa1})
-			if err != nil {
+			var controllers []string
+			listening := func() *ofp.Session { // a controller that the switch dials
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := ln.Addr().String()
+				ln.Close()
+				s, err := ofp.Open(ofp.Config{Listen: at, Plain: true, Datapath: 0xa1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				controllers = append(controllers, "tcp:"+at)
+				return s
+			}
+			var csig, lost *ofp.Session
+			if tc.csig != dials {
+				csig = listening()
+				lost = csig
+			}
+			if tc.csig != dialed {
+				lost = listening()
+			}
+			if tc.csig == dials {
+				l.proxy = oftest.Start(t, oftest.Options{Bridge: l.Path()}, oftest.Faults{})
+				var err error
+				if csig, err = ofp.Open(ofp.Config{Connect: l.proxy.Addr(), Plain: true}); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { csig.Close() })
+			}
+			var make []string
+			ids := ""
+			for i, target := range controllers {
+				make = append(make, "--", fmt.Sprintf("--id=@c%d", i), "create", "controller", fmt.Sprintf("target=%q", target), "inactivity_probe=5000", "max_backoff=1000")
+				ids += fmt.Sprintf(",@c%d", i)
+			}
+			l.Vsctl(append(make, "--", "set", "bridge", l.Bridge, "controller="+ids[1:])...)
+			connected := func(s *ofp.Session) (*ofp.Conn, error) {
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				return s.Conn(ctx)
+			}
+			if _, err := connected(lost); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(Config{OrdinaryVLANs: NotHandedOver, Done: session.Close, Connect: func(ctx context.Context) (*ofp.Conn, error) {
-				ctx, cancel := context.WithTimeout(ctx, soon)
-				defer cancel()
-				return session.Conn(ctx)
-			}})
+			d, err := Open(Config{OrdinaryVLANs: NotHandedOver, Connect: func(context.Context) (*ofp.Conn, error) { return connected(csig) }})
 			if err != nil {
 				t.Fatal(err)
 			}
 			l.driver = d
-			l.Vsctl("set-controller", l.Bridge, fmt.Sprintf("tcp:127.0.0.1:%d", free.Port), "--", "set", "controller", l.Bridge, "inactivity_probe=5000", "max_backoff=1000")
-			l.handOver(2)
-			l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
-			l.handOver(2) // a switch that connects for the first time may forget what it had
-			l.update(t, 2*time.Second, seven("p2"))
-			l.is(t, "csig is connected", 2, 7<<7|5)
-			if err := d.Close(); err != nil {
+			l.apply(t, setupFor(ports(vlanrules.Update, "p2")...)) // and the switch is connected
+			l.handOver(2)                                          // it may forget what it had when it connects for the first time
+			lease := 2 * time.Second
+			if lost != csig {
+				lease = time.Minute
+			}
+			l.update(t, lease, seven("p2"))
+			l.is(t, "all are connected", 2, 7<<7|5)
+			if err := lost.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l.expect(t, "csig is gone", 2, stale)
-			if mode == "secure" {
-				for range 30 { // longer than the inactivity probes take
-					<-time.After(time.Second)
-					l.is(t, "csig is gone for long", 2, stale)
-				}
-				return
+			for i, want := range tc.then {
+				l.expect(t, fmt.Sprint("a controller is gone, ", i), 2, want)
 			}
-			l.expect(t, "the switch forwards by itself", 2, best)
+			last, deleted := tc.then[len(tc.then)-1], 0
+			for range 20 { // longer than three inactivity probes take
+				<-time.After(time.Second)
+				if lost != csig {
+					res, err := d.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Minute)
+					if err != nil || !res.Leased {
+						t.Fatalf("%+v, %v", res, err)
+					}
+					if res.Repaired != "" { // it deletes all flows, and forwards by itself
+						deleted++
+						if !strings.Contains(res.Repaired, "fail-standalone") || res.Facts == nil || !strings.Contains(res.Facts.Update.Reason, "no flow hands frames to table 10") {
+							t.Errorf("%+v", res)
+						}
+					}
+				}
+				l.Settled()
+				l.is(t, "a controller is gone for long", 2, last)
+			}
+			if byItself := lost != csig && last == best; byItself != (deleted == 1) {
+				t.Errorf("csig has found %d times that its flows were gone", deleted)
+			}
 		})
 	}
 }

@@ -80,8 +80,8 @@ func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
 	}
 	res.Restarted = d.sw.reconnected && len(seen.own) == 0
 	repaired, err := d.sync(ctx, seen)
-	if res.Restarted {
-		repaired = []string{emptied}
+	if len(seen.own) == 0 {
+		repaired = []string{emptied(res.Restarted)}
 	}
 	res.Repaired = strings.Join(repaired, "; ")
 	return err

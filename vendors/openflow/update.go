@@ -318,13 +318,23 @@ func (d *Driver) late(r *ofp.Error) {
 	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
 }
 
-// emptied is what an update has found of a switch that connected again.
-const emptied = "the switch has connected again, and had none of csig's flows"
+// emptied is what an update has found of a switch that has none of csig's flows.
+func emptied(restarted bool) string {
+	if restarted {
+		return "the switch has connected again, and had none of csig's flows"
+	}
+	return "the switch had none of csig's flows: another process has deleted them, or the switch is in fail-standalone mode and has lost its own controllers (then it forwards by itself past all flows: set fail-secure)"
+}
 
 // check reads the switch and repairs what is not as we left it.
 func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 	all := d.cfg.Now().Sub(d.pathRead) >= pathEvery
 	s, err := d.read(ctx, all)
+	empty := err == nil && len(s.own) == 0
+	if empty && !all { // the operator's may be gone with them
+		all = true
+		s, err = d.read(ctx, all)
+	}
 	if err != nil {
 		return err
 	}
@@ -334,13 +344,13 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		}
 		d.pathRead = d.cfg.Now()
 	}
-	res.Restarted = d.reconnected && len(s.own) == 0
+	res.Restarted = d.reconnected && empty
 	changes, err := d.sync(ctx, s, true)
 	if err != nil {
 		return err
 	}
-	if res.Restarted {
-		res.NoteRepair("", emptied)
+	if empty {
+		res.NoteRepair("", emptied(res.Restarted))
 		return nil
 	}
 	for _, c := range changes {
