@@ -126,7 +126,7 @@ func openOpenFlow(dev *inventory.Device) (counters.Source, error) {
 		cfg.Overhead = *dev.Counters.Overhead
 	}
 	var err error
-	if cfg.Connect, cfg.Done, err = all.OpenFlowSession(dev); err != nil {
+	if cfg.Connect, cfg.Done, err = all.OpenFlowSession(dev, nil); err != nil {
 		return nil, err
 	}
 	return openflow.New(cfg)

@@ -25,6 +25,10 @@ type Config struct {
 	Who  string
 	Take bool
 
+	// Note gets what an operator should read of what happens beside the driver's calls,
+	// each as one line, from any goroutine; nil: it is lost. It does not block.
+	Note func(what string)
+
 	// Dial makes connections to the device's address; nil is net.Dialer's
 	// DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

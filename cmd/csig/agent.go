@@ -201,7 +201,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 				return nil, err
 			}
 		}
-		return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent"})
+		return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent", Note: func(what string) { log.Warn(what) }})
 	}
 	o.OnCycle = func() {
 		if server != nil {

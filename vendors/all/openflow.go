@@ -33,7 +33,7 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Connect, c.Done, err = OpenFlowSession(&cfg.Device); err != nil {
+	if c.Connect, c.Done, err = OpenFlowSession(&cfg.Device, cfg.Note); err != nil {
 		return nil, err
 	}
 	if one, ok := flatOf(&cfg.Device, c, k); ok {
@@ -139,8 +139,9 @@ func OpenFlowListen(dev *inventory.Device) (at string, err error) {
 }
 
 // OpenFlowSession connects with a device that speaks OpenFlow 1.3. Those of one device
-// share a connection, which is made at the first use; done gives it back.
-func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp.Conn, error), done func() error, err error) {
+// share a connection, which is made at the first use; done gives it back. note, where it is
+// not nil, gets the connections that are refused: see ofp.Session.NoteRefusals.
+func OpenFlowSession(dev *inventory.Device, note func(string)) (connect func(context.Context) (*ofp.Conn, error), done func() error, err error) {
 	cfg, err := openFlowSession(dev)
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +157,9 @@ func OpenFlowSession(dev *inventory.Device) (connect func(context.Context) (*ofp
 			if err != nil {
 				return nil, err
 			}
-			session = s
+			if session = s; note != nil {
+				s.NoteRefusals(note)
+			}
 		}
 		patience := connectPatience
 		if dials {

@@ -78,7 +78,8 @@ func TestOpenFlowListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect, done, err := OpenFlowSession(&f.Devices[0])
+	noted := make(chan string, 1)
+	connect, done, err := OpenFlowSession(&f.Devices[0], func(what string) { noted <- what })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +96,9 @@ func TestOpenFlowListens(t *testing.T) {
 		t.Fatalf("the address was closed: %v", err)
 	}
 	c.Close()
+	if what := <-noted; !strings.Contains(what, "connection to "+at+" refused: 127.0.0.1: ") {
+		t.Errorf("noted %q", what)
+	}
 }
 
 // TestAckToWireOfNothing: a delay of 0 is no measurement that a driver need not wait.

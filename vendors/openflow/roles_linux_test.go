@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,10 +58,44 @@ func TestRoles(t *testing.T) {
 		if err := writes(); (err != nil) != (role == ofp.RoleMaster) || err != nil && !(errors.As(err, &refused) && refused.IsSlave()) {
 			t.Errorf("csig is %s, and the controller that was master writes: %v", role, err)
 		}
+		if role == ofp.RoleMaster {
+			demoted(t, l, d, rival)
+		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// demoted has a rival become master: csig, which was it, says so, programs nothing and
+// falls back, and is master again on its next connection, with a later generation.
+func demoted(t *testing.T, l *lab, d *Driver, rival *ofp.Conn) {
+	up := []vendors.PortUpdate{nine("p2")}
+	if res, err := d.Update(t.Context(), up, time.Second); err != nil || !res.Leased {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if err := rival.SetRole(t.Context(), ofp.RoleMaster); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		res, err := d.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Second)
+		var refused *ofp.Error
+		if res.Leased || !errors.As(err, &refused) || !refused.IsSlave() || !strings.Contains(err.Error(), "another controller has become master") {
+			t.Errorf("csig was master: %+v, %v", res, err)
+		}
+	}
+	l.expect(t, "csig is a slave", 2, stale)
+	l.proxy.Cut()
+	for limit := time.Now().Add(soon); ; {
+		res, err := d.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Minute)
+		if err == nil && res.Leased {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	l.is(t, "csig is connected again, and master", 2, 7<<7|5)
 }
 
 // TestHealth: every port of the switch has its counters, and a switch that is gone is

@@ -24,6 +24,9 @@ type listener struct {
 	mu      sync.Mutex
 	links   map[uint64]*link // by datapath ID
 	refused []string         // the newest
+	note    func(string)     // is called for new ones; nil: none is
+	began   time.Time        // of the noteEvery that counts notes
+	notes   int              // in it, those that were too many among them
 }
 
 // listeners are those that are open, by address; links.mu guards them.
@@ -36,6 +39,8 @@ const (
 	maxRefusals = 4
 	// maxRefusal bounds one of them, in bytes.
 	maxRefusal = 300
+	// noteEvery is how long maxRefusals bounds what is noted, too.
+	noteEvery = time.Minute
 	// rivalPatience is how long a connection has to prove that it lives, when its
 	// switch connects again.
 	rivalPatience = 2 * time.Second
@@ -111,10 +116,10 @@ func (ln *listener) accept() {
 
 // refuse notes why a connection was refused.
 func (ln *listener) refuse(c net.Conn, err error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	text := host + ": " + untrusted.Text(err.Error(), maxRefusal)
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
 	if slices.Contains(ln.refused, text) { // it tries again and again
 		return
 	}
@@ -122,6 +127,28 @@ func (ln *listener) refuse(c net.Conn, err error) {
 		ln.refused = append(ln.refused[:0], ln.refused[1:]...)
 	}
 	ln.refused = append(ln.refused, text)
+	if ln.note == nil {
+		return
+	}
+	if now := time.Now(); now.Sub(ln.began) >= noteEvery {
+		if more := ln.notes - maxRefusals; more > 0 {
+			text += fmt.Sprintf(" (and %d others before)", more)
+		}
+		ln.began, ln.notes = now, 0
+	}
+	if ln.notes++; ln.notes <= maxRefusals {
+		ln.note("connection to " + ln.addr + " refused: " + text)
+	}
+}
+
+// NoteRefusals has note called for connections that are refused where csig listens: each
+// once while it repeats, and few a minute. It must not block. Where csig dials there are none.
+func (s *Session) NoteRefusals(note func(string)) {
+	if ln := s.l.listener; ln != nil {
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		ln.note = note
+	}
 }
 
 // refusals are the connections that were refused, for an error message.

@@ -149,6 +149,17 @@ func TestOpenVSwitch(t *testing.T) {
 	if _, err := c.Apply(ctx, steps...); !errors.As(err, &refused) || !refused.IsSlave() {
 		t.Errorf("%v", err)
 	}
+	// It does not get the role back with a generation of before.
+	is, newest, err := c.role(ctx, roleAsk, 0)
+	if err != nil || is != RoleSlave || newest < 1 {
+		t.Errorf("%s, generation %d, %v", is, newest, err)
+	}
+	if _, _, err := c.role(ctx, RoleMaster, newest-1); !errors.As(err, &refused) || refused.Type != errRoleRequest || refused.Code != roleStale {
+		t.Errorf("an old generation: %v", err)
+	}
+	if _, err := rival.Apply(ctx, adds(1)); err != nil {
+		t.Errorf("the master: %v", err)
+	}
 
 	s.StopSwitch()
 	<-c.Done()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -181,6 +182,8 @@ func TestListen(t *testing.T) {
 	first := &peer{id: 1}
 	first.dials(t, one.Addr())
 	(&peer{id: 2}).dials(t, one.Addr())
+	noted := make(chan string, 16)
+	two.NoteRefusals(func(what string) { noted <- what })
 	stranger := (&peer{id: 0xbad}).dials(t, one.Addr())
 	a, b := await(t, one), await(t, two)
 	if a.Datapath.ID != 1 || b.Datapath.ID != 2 || a.Epoch != 1 || await(t, shared) != a || a.Version != Version13 {
@@ -192,15 +195,20 @@ func TestListen(t *testing.T) {
 	}
 	first.out.Unlock()
 	<-stranger
-	until(t, "csig does not say who was refused", func() bool {
-		text := missing(t, three, time.Millisecond)
-		return strings.Contains(text, "no switch with datapath ID 0x0000000000000003") && strings.Contains(text, "datapath 0x0000000000000bad is no device")
-	})
+	const unknown = "127.0.0.1: datapath 0x0000000000000bad is no device"
+	if what := <-noted; !strings.Contains(what, "connection to 127.0.0.1:0 refused: "+unknown) {
+		t.Error(what)
+	}
+	if text := missing(t, three, time.Millisecond); !strings.Contains(text, "no switch with datapath ID 0x0000000000000003") || !strings.Contains(text, unknown) {
+		t.Error(text)
+	}
 	if _, err := Open(Config{Listen: at, Plain: true, Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another role: %v", err)
 	}
 	<-(&peer{id: 1}).dials(t, one.Addr())
-	until(t, "csig does not say that a rival was refused", func() bool { return strings.Contains(missing(t, three, time.Millisecond), "is connected already") })
+	if what := <-noted; !strings.Contains(what, "is connected already") {
+		t.Error(what)
+	}
 	if await(t, one) != a {
 		t.Error("a rival took the connection of a switch that lives")
 	}
@@ -224,6 +232,30 @@ func TestListen(t *testing.T) {
 		t.Errorf("the address is still taken: %v", err)
 	} else {
 		l.Close()
+	}
+}
+
+// TestNotesAreFew: a refusal that repeats is noted once, and of many few a minute are.
+func TestNotesAreFew(t *testing.T) {
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	var got []string
+	s.NoteRefusals(func(what string) { got = append(got, what) })
+	c, other := net.Pipe()
+	defer c.Close()
+	defer other.Close()
+	ln := s.l.listener
+	for i := range 10 {
+		for range 3 {
+			ln.refuse(c, fmt.Errorf("reason %d\x1b", i))
+		}
+	}
+	if len(got) != maxRefusals || !strings.Contains(got[0], "reason 0") || strings.Contains(got[0], "\x1b") {
+		t.Errorf("%q", got)
+	}
+	ln.began = ln.began.Add(-noteEvery)
+	ln.refuse(c, errors.New("later"))
+	if len(got) != maxRefusals+1 || !strings.HasSuffix(got[maxRefusals], "later (and 6 others before)") {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -510,6 +542,8 @@ func TestTLS(t *testing.T) {
 			}
 			free.Close()
 			connect, listen := open(t, Config{Connect: at, TLS: files}), open(t, Config{Listen: free.Addr().String(), TLS: files, Datapath: 1})
+			noted := make(chan string, 1)
+			listen.NoteRefusals(func(what string) { noted <- what })
 			there, err := net.Dial("tcp", listen.Addr().String())
 			if err != nil {
 				t.Fatal(err)
@@ -531,7 +565,9 @@ func TestTLS(t *testing.T) {
 				t.Error("csig does not close the connection that it refuses")
 			}
 			<-served
-			until(t, "csig does not say why", func() bool { return strings.Contains(missing(t, listen, time.Millisecond), tc.fails) })
+			if what := <-noted; !strings.Contains(what, tc.fails) || !strings.Contains(missing(t, listen, time.Millisecond), tc.fails) {
+				t.Errorf("csig does not say why: %s", what)
+			}
 		})
 	}
 	// A switch without TLS is none.
