@@ -15,55 +15,75 @@ import (
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )
 
 // TestComwarePage carries out the session of docs/comware.md: a fake switch, its agent, and
 // the way from a plan to csig off. Afterwards the switch is as it was.
 func TestComwarePage(t *testing.T) {
-	page := filepath.Join("..", "..", "docs", "comware.md")
+	sw := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2")
+	sw.Type("qinq ethernet-type customer-tag 9900")
+	switchPage(t, "comware", clitest.New(t, sw.Shell), sw, "qos apply policy csig-Ten-GigabitEthernet1/0/1 outbound")
+}
+
+// TestVRPPage is TestComwarePage for docs/vrp.md.
+func TestVRPPage(t *testing.T) {
+	sw := vrptest.New("tor1", "XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2")
+	for _, port := range []string{"XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2"} {
+		sw.Type("interface "+port, "qinq protocol 9100")
+	}
+	switchPage(t, "vrp", clitest.New(t, sw.Shell), sw, "traffic-policy csig-XGigabitEthernet0/0/1 outbound")
+}
+
+// switchPage carries out the session of a platform's page against a fake switch, which has a
+// line of its configuration after csig apply.
+func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
+	Running() string
+	Saves() int
+}, applied string) {
+	t.Helper()
+	page := filepath.Join("..", "..", "docs", name+".md")
 	shown, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sw := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2")
-	sw.Type("qinq ethernet-type customer-tag 9900")
 	before := sw.Running()
-	s := clitest.New(t, sw.Shell)
 	// Its length is always the same: csig breaks lines by it.
-	dir := fmt.Sprintf("/tmp/csig-comware-%08x", rand.Uint32())
+	dir := fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "comware.yaml"))
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	login := "ssh: {user: " + s.Login.User + ", port: " + strconv.Itoa(int(s.Login.Port)) + ", password: {file: " + s.Login.Password.File + "}, known_hosts: " + s.Login.KnownHosts + "}"
 	fleet := strings.NewReplacer(
-		"192.0.2.30", s.Address, "ssh: {user: csig, key: /etc/csig/id_ed25519}", login,
+		"192.0.2.30", s.Address, "192.0.2.31", s.Address, "ssh: {user: csig, key: /etc/csig/id_ed25519}", login,
 		"/run/csig/tor1.sock", filepath.Join(dir, "tor1.sock"), "/etc/csig/community", s.Login.Password.File).Replace(string(example))
 	if err := os.WriteFile(filepath.Join(dir, "tor1.yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startComwareAgent(t, dir)
+	startSwitchAgent(t, dir)
 	var out bytes.Buffer
-	inside := false
+	inside, skip := false, false
 	for line := range strings.Lines(string(shown)) {
 		text := strings.TrimRight(line, "\n")
 		switch {
-		case text == "```console comware":
+		case text == "```console "+name:
 			inside = true
 		case text == "```":
-			inside = false
+			inside, skip = false, false
 		}
 		if command, ok := strings.CutPrefix(text, "$ csig "); inside && ok {
 			out.WriteString(line)
 			out.WriteString(masked(string(runShown(t, dir, strings.Fields(command))), dir))
-			if strings.HasPrefix(command, "apply") && !strings.Contains(sw.Running(), "qos apply policy csig-Ten-GigabitEthernet1/0/1 outbound") {
+			skip = true
+			if strings.HasPrefix(command, "apply") && !strings.Contains(sw.Running(), applied) {
 				t.Error("nothing was applied")
 			}
-		} else if !inside || text == "```console comware" {
+		} else if !skip {
 			out.WriteString(line)
 		}
 	}
@@ -74,15 +94,15 @@ func TestComwarePage(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/comware.md shows another session (go test ./cmd/csig -run TestComwarePage -update):\n%s", out.String())
+		t.Errorf("%s shows another session (go test ./cmd/csig -run %s -update):\n%s", page, t.Name(), out.String())
 	}
 	if after := sw.Running(); after != before || sw.Saves() != 0 {
 		t.Errorf("saved %d times; csig off leaves\n%s", sw.Saves(), after)
 	}
 }
 
-// startComwareAgent starts the switch's agent, which ends with the test.
-func startComwareAgent(t *testing.T, dir string) {
+// startSwitchAgent starts the switch's agent, which ends with the test.
+func startSwitchAgent(t *testing.T, dir string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {

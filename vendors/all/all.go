@@ -89,6 +89,8 @@ var otherNames = map[string][]string{
 	"frr":          {"linux"},
 	"h3c":          {"comware", "comware-openflow"},
 	"hpcomware":    {"comware", "comware-openflow"},
+	"huawei":       {"vrp", "cloudengine"},
+	"huaweivrp":    {"vrp", "cloudengine"},
 	"ios":          {"iosxe"},
 	"juniper":      {"junos-ex", "junos-qfx", "junos-mx"},
 	"juniperjunos": {"junos-ex", "junos-qfx", "junos-mx"},
@@ -211,6 +213,7 @@ func Default() *Registry {
 	registerEOS(r)
 	registerGNMI(r)
 	registerSetups(r)
+	registerVRP(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

@@ -2,12 +2,10 @@ package all
 
 import (
 	"context"
-	"errors"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/comware"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // registerComware adds the driver over Comware's command line.
@@ -23,16 +21,13 @@ func registerComware(r *Registry) {
 
 // openComware opens a switch behind SSH, which is connected to at the first use.
 func openComware(cfg vendors.Config) (vendors.Driver, error) {
-	login := cfg.Device.Management.SSH
-	switch {
-	case login == nil:
-		return nil, &vendors.PermanentError{Err: errors.New("the device has no login: add management: {ssh: {user: …}} to the fleet file (docs/comware.md)")}
-	case login.Sudo != nil:
-		return nil, &vendors.PermanentError{Err: errors.New("management.ssh.sudo has no meaning for a command line: leave it out")}
+	login, err := commandLine(cfg, "docs/comware.md")
+	if err != nil {
+		return nil, err
 	}
 	c := comwareOf(&cfg.Device)
 	c.Dial = func(ctx context.Context) (comware.Session, error) {
-		return comware.Dial(ctx, ssh.Config{Address: cfg.Device.Address, Login: *login, Dial: cfg.Dial})
+		return comware.Dial(ctx, login)
 	}
 	return comware.Open(c), nil
 }

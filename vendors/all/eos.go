@@ -2,13 +2,11 @@ package all
 
 import (
 	"context"
-	"errors"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/eos"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // registerEOS adds the driver over EOS's command line.
@@ -28,16 +26,13 @@ func registerEOS(r *Registry) {
 
 // openEOS opens a switch behind SSH, which is connected to at the first use.
 func openEOS(cfg vendors.Config) (vendors.Driver, error) {
-	login := cfg.Device.Management.SSH
-	switch {
-	case login == nil:
-		return nil, &vendors.PermanentError{Err: errors.New("the device has no login: add management: {ssh: {user: …}} to the fleet file (docs/eos.md)")}
-	case login.Sudo != nil:
-		return nil, &vendors.PermanentError{Err: errors.New("management.ssh.sudo has no meaning for a command line: leave it out")}
+	login, err := commandLine(cfg, "docs/eos.md")
+	if err != nil {
+		return nil, err
 	}
 	c := eosOf(&cfg.Device)
 	c.Dial = func(ctx context.Context) (*cli.Session, error) {
-		return eos.Dial(ctx, ssh.Config{Address: cfg.Device.Address, Login: *login, Dial: cfg.Dial})
+		return eos.Dial(ctx, login)
 	}
 	return eos.Open(c), nil
 }
