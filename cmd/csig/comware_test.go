@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
@@ -43,10 +39,6 @@ func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 }, applied string) {
 	t.Helper()
 	page := filepath.Join("..", "..", "docs", name+".md")
-	shown, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	before := sw.Running()
 	// Its length is always the same: csig breaks lines by it.
 	dir := fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
@@ -65,91 +57,13 @@ func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 	if err := os.WriteFile(filepath.Join(dir, "tor1.yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startSwitchAgent(t, dir)
-	var out bytes.Buffer
-	inside, skip := false, false
-	for line := range strings.Lines(string(shown)) {
-		text := strings.TrimRight(line, "\n")
-		switch {
-		case text == "```console "+name:
-			inside = true
-		case text == "```":
-			inside, skip = false, false
+	startAgent(t, dir, "tor1")
+	carryOutPage(t, page, "console "+name, dir, func(command string) {
+		if strings.HasPrefix(command, "apply") && !strings.Contains(sw.Running(), applied) {
+			t.Error("nothing was applied")
 		}
-		if command, ok := strings.CutPrefix(text, "$ csig "); inside && ok {
-			out.WriteString(line)
-			out.WriteString(masked(string(runShown(t, dir, strings.Fields(command))), dir))
-			skip = true
-			if strings.HasPrefix(command, "apply") && !strings.Contains(sw.Running(), applied) {
-				t.Error("nothing was applied")
-			}
-		} else if !skip {
-			out.WriteString(line)
-		}
-	}
-	switch {
-	case bytes.Equal(out.Bytes(), shown):
-	case *update:
-		if err := os.WriteFile(page, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s shows another session (go test ./cmd/csig -run %s -update):\n%s", page, t.Name(), out.String())
-	}
+	})
 	if after := sw.Running(); after != before || sw.Saves() != 0 {
 		t.Errorf("saved %d times; csig off leaves\n%s", sw.Saves(), after)
 	}
-}
-
-// startSwitchAgent starts the switch's agent, which ends with the test.
-func startSwitchAgent(t *testing.T, dir string) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "tor1.sock")
-	agent := exec.Command(exe, "agent", "--wait", "-c", filepath.Join(dir, "agent.yaml"), "--socket", socket)
-	agent.Args[0] = "csig"
-	var log bytes.Buffer
-	agent.Stdout, agent.Stderr = &log, &log
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = agent.Wait() // it is killed
-	}()
-	t.Cleanup(func() {
-		_ = agent.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			return
-		}
-		select {
-		case <-ended:
-			t.Fatalf("the agent ended: %v", agent.ProcessState)
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the agent does not listen")
-		}
-	}
-}
-
-var (
-	elapsed = regexp.MustCompile(`(?m)^ +[0-9.]+m?s`)
-	differs = regexp.MustCompile(`\b[0-9a-f]{12,64}\b|\b[0-9.]+m?s\b`)
-)
-
-// masked is output without what differs from run to run.
-func masked(text, dir string) string {
-	text = elapsed.ReplaceAllString(strings.ReplaceAll(text, dir+"/", ""), "  …")
-	return differs.ReplaceAllString(text, "…")
 }

@@ -253,7 +253,8 @@ func (s *server) Get(ctx context.Context, req *pb.GetRequest) (*pb.GetResponse, 
 	return out, nil
 }
 
-// tree is the data of a kind, as JSON.
+// tree is the data of a kind, as JSON: configuration, or else state, with the counters of ports
+// on which nothing is sent.
 func (t *Target) tree(kind pb.GetRequest_DataType) (map[string]any, error) {
 	tree, err := ygot.ConstructIETFJSON(t.running, &ygot.RFC7951JSONConfig{AppendModuleName: true})
 	if err != nil {
@@ -268,7 +269,15 @@ func (t *Target) tree(kind pb.GetRequest_DataType) (map[string]any, error) {
 		if i := t.running.Interface[name]; i != nil && i.Mtu != nil {
 			mtu = int(*i.Mtu)
 		}
-		list = append(list, map[string]any{"name": name, "state": map[string]any{"name": name, "mtu": mtu}})
+		entry := map[string]any{
+			"name": name,
+			"state": map[string]any{
+				"name": name, "mtu": mtu, "oper-status": "UP",
+				"counters": map[string]any{"out-octets": "1000", "out-pkts": "10"},
+			},
+			"openconfig-if-ethernet:ethernet": map[string]any{"state": map[string]any{"port-speed": "openconfig-if-ethernet:SPEED_100GB"}},
+		}
+		list = append(list, entry)
 	}
 	return map[string]any{"openconfig-interfaces:interfaces": map[string]any{"interface": list}}, nil
 }
