@@ -3,6 +3,7 @@ package vrp
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
@@ -41,7 +42,10 @@ func Commands(platform string, have, want vendors.Setup) ([]byte, error) {
 	b.WriteString("system-view\n")
 	depth := 1
 	for _, lines := range lists {
-		for _, line := range p.committed(lines) {
+		if p.commits && len(lines) > 0 {
+			lines = append(slices.Clone(lines), "commit")
+		}
+		for _, line := range lines {
 			if line == "quit" {
 				depth--
 			}

@@ -44,6 +44,7 @@ type Driver struct {
 	refused  []error        // *PermanentError of ports that cannot have it as the switch is configured
 	signals  map[string]*vendors.PortSignal
 	freed    []string // of qos.Script
+	trial    *trial   // nil: commits are kept
 	compiler *vlanrules.Compiler
 }
 
@@ -154,19 +155,23 @@ func (d *Driver) write(ctx context.Context, s *qos.Script) error {
 	if len(s.Lines) == 0 {
 		return nil
 	}
-	err := d.session.Configure(ctx, d.profile.committed(s.Lines))
+	lines := s.Lines
+	if d.profile.commits {
+		commit, err := d.commit()
+		if err != nil {
+			d.view = nil
+			return err
+		}
+		lines = append(slices.Clone(lines), commit)
+	}
+	err := d.session.Configure(ctx, lines)
 	if err != nil {
 		d.view = nil // how far it came is read back
 	}
-	return err
-}
-
-// committed are lines that take effect.
-func (p *profile) committed(lines []string) []string {
-	if p.commits && len(lines) > 0 {
-		return append(slices.Clone(lines), "commit")
+	if d.trial != nil {
+		d.trial.begun = d.trial.begun || err == nil
 	}
-	return lines
+	return err
 }
 
 func (d *Driver) script() *qos.Script { return &qos.Script{View: d.view.View, At: at, Freed: &d.freed} }
@@ -259,7 +264,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return errors.Join(refused...)
 	}
 	d.start(&want)
-	return d.apply(ctx)
+	return d.onTrial(ctx, func() error { return d.apply(ctx) })
 }
 
 // refusals are *PermanentError of ports that cannot have a setup.
@@ -404,7 +409,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		s.Forget("")
 	}
 	d.setup = nil
-	return errors.Join(append(errs, d.write(ctx, s))...)
+	return errors.Join(append(errs, d.onTrial(ctx, func() error { return d.write(ctx, s) }))...)
 }
 
 // Dial opens a session with the command line of a platform's switch, without log messages

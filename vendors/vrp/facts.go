@@ -152,6 +152,7 @@ func (p *profile) facts() vendors.Facts {
 		},
 	}
 	if p.commits {
+		f.Traits.Revert = vendors.That("commit trial … persist", read(ce+"commit, display configuration trial status: 60 to 65,535 s; csig confirms over a new login"))
 		f.Notes = append(f.Notes, "without traffic-policy atomic-update-mode in system view, tags may pass untouched while a change is delivered: csig does not configure it")
 	}
 	return f
