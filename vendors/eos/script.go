@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
 )
 
 // script is one change of the configuration, for a session of it.
@@ -165,7 +166,9 @@ func (d *Driver) commit(ctx context.Context, s *script) (err error) {
 		}
 	}()
 	for _, line := range s.lines() {
-		if err := d.send(ctx, line); err != nil {
+		if err := d.send(ctx, line); errors.As(err, new(*cli.RefusedError)) {
+			return &vendors.PermanentError{Err: err}
+		} else if err != nil {
 			return err
 		}
 	}
