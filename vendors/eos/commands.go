@@ -16,7 +16,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 		return nil, err
 	}
 	d := Open(cfg)
-	old, now := updating(&have), updating(&want)
+	old, now := tagging(&have), tagging(&want)
 	v := &view{flows: map[string][]string{}}
 	add := func(name string) {
 		if v.port(name) == nil {

@@ -157,16 +157,18 @@ func validate(want *vendors.Setup) error {
 // Diff lists what Apply(want) would change.
 func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
 
-// Diff is Driver.Diff, without a driver. Ports that pass tags through need nothing, and the
-// hash of the profile is recorded nowhere.
+// Diff is Driver.Diff, without a driver. The hash of the profile is recorded nowhere.
 func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if err := validate(&want); err != nil {
 		return nil, err
 	}
-	have, want = *updating(&have), *updating(&want)
+	have, want = *tagging(&have), *tagging(&want)
 	out := vendors.DiffShared(&have, &want, "record", describe)
 	out = append(out, vendors.DiffPorts(&have, &want,
-		func(*vendors.PortSetup) string {
+		func(p *vendors.PortSetup) string {
+			if p.Action != updates {
+				return fmt.Sprintf("TPID 0x%04x, with which tags leave as they are", want.TPID)
+			}
 			return fmt.Sprintf("TPID 0x%04x, there and at the ports that its declared flows come in by, and flows of DirectFlow that compare and replace %s", want.TPID, strings.Join(want.SignalNames(), ", "))
 		},
 		func(_, _ *vendors.PortSetup) string {
@@ -181,6 +183,18 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		}
 	}
 	return out, nil
+}
+
+// tagging is what csig writes of a setup. Where a port updates, those that pass tags through
+// get the TPID, too: else a tag would leave them as an ordinary one. Where none does, no port
+// needs anything.
+func tagging(s *vendors.Setup) *vendors.Setup {
+	if len(updating(s).Ports) > 0 {
+		return s
+	}
+	out := *s
+	out.Ports = nil
+	return &out
 }
 
 // updating is a setup without the ports that pass tags through.
@@ -206,11 +220,10 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	want = *want.Wanted()
-	ports := updating(&want)
-	if err := d.refuses(v, ports); err != nil {
+	if err := d.refuses(v, tagging(&want)); err != nil {
 		return err
 	}
-	if len(ports.Ports) > 0 {
+	if len(updating(&want).Ports) > 0 {
 		if err := d.tryMask(ctx); err != nil {
 			return err
 		}
@@ -264,6 +277,15 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 			s.record(v, ofPort(updateRecord, name), false)
 		}
 	}
+	passing := map[string]bool{}
+	tagged := map[string]bool{}
+	for _, p := range tagging(want).Ports {
+		tagged[p.Port], passing[p.Port] = true, p.Action != updates
+	}
+	for i := range v.ports {
+		name := v.ports[i].name
+		s.record(v, ofPort(passRecord, name), passing[name])
+	}
 	s.del(v, d.orphans(v)...)
 	for i := range d.cfg.Forwarding { // of ports that do not update
 		if name := d.cfg.Forwarding[i].Port; !ports.HasPort(name) {
@@ -275,10 +297,8 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 			}
 		}
 	}
-	tagged := map[string]bool{}
 	for i := range ports.Ports {
 		name := ports.Ports[i].Port
-		tagged[name] = true
 		for j := range d.cfg.Forwarding {
 			if f := &d.cfg.Forwarding[j]; f.Port == name {
 				tagged[f.InPort] = true

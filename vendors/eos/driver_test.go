@@ -198,7 +198,7 @@ func TestTableFull(t *testing.T) {
 
 // TestInterrupted ends the session at every line of a change, before it is carried out and
 // after: the next update finds what is there and finishes it, and no configuration session stays.
-func TestInterrupted(t *testing.T) { interrupted(t, 7) }
+func TestInterrupted(t *testing.T) { interrupted(t, 11) }
 
 // TestLongInterrupted is TestInterrupted at every line.
 func TestLongInterrupted(t *testing.T) { interrupted(t, 1) }
@@ -262,6 +262,12 @@ func TestRemove(t *testing.T) {
 	}
 	if _, err := b.driver.Update(t.Context(), to(ports[2], 7), time.Minute); err != nil {
 		t.Fatal(err)
+	}
+	with := setupFor(ports[1])
+	with.Ports = append(with.Ports, vendors.PortSetup{Port: ports[2]})
+	b.apply(t, with)
+	if have, err := b.driver.Observe(t.Context()); err != nil || !slices.Equal(have.Ports, with.Ports) {
+		t.Errorf("%+v, %v", have, err)
 	}
 	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
 		t.Errorf("%v, left:\n%s\nwant:\n%s", err, b.Running(), before)

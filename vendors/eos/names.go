@@ -63,10 +63,11 @@ func ruleOf(f *Forwarding, e *vlanrules.Entry, band int) rule {
 }
 
 // Records are MAC access lists without entries, which nothing applies: they say which setup
-// the switch has, which ports update, and which got their TPID from csig.
+// the switch has, which ports update or pass tags through, and which got their TPID from csig.
 const (
 	setupRecord  = prefix + "setup-"
 	updateRecord = prefix + "update-"
+	passRecord   = prefix + "pass-"
 	tpidRecord   = prefix + "tpid-"
 )
 
@@ -119,7 +120,7 @@ func portOf(kind, record string) (string, bool) {
 // isRecord tells whether an access list is csig's.
 func isRecord(name string) bool {
 	_, setup := parseRecord(name)
-	return setup || slices.ContainsFunc([]string{updateRecord, tpidRecord}, func(kind string) bool {
+	return setup || slices.ContainsFunc([]string{updateRecord, passRecord, tpidRecord}, func(kind string) bool {
 		_, ok := portOf(kind, name)
 		return ok
 	})

@@ -35,8 +35,12 @@ func (d *Driver) refuses(v *view, want *vendors.Setup) error {
 	}
 	for i := range want.Ports {
 		name := want.Ports[i].Port
-		if why := d.portIssue(v, name, want.TPID); why != "" {
+		p := v.port(name)
+		if why := p.issue(want.TPID, p != nil && v.has(ofPort(tpidRecord, name))); why != "" {
 			return permanent(name, why)
+		}
+		if want.Ports[i].Action != updates {
+			continue
 		}
 		for j := range d.cfg.Forwarding {
 			f := &d.cfg.Forwarding[j]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // view is what csig knows of a switch's configuration.
@@ -223,8 +224,16 @@ func (d *Driver) setup(v *view) vendors.Setup {
 	case found == 1:
 		s.Damaged = d.missingTPID(v, &s, ports)
 	}
-	for _, name := range ports {
+	for i := range v.ports {
+		name := v.ports[i].name
 		p := vendors.PortSetup{Port: name, Action: updates}
+		switch {
+		case slices.Contains(ports, name):
+		case v.has(ofPort(passRecord, name)):
+			p.Action = vlanrules.Passthrough
+		default:
+			continue
+		}
 		if _, damaged, _ := d.held(v, name); len(damaged) > 0 {
 			p.Damaged = "a flow is not as csig left it: " + damaged[0]
 		} else if at := v.port(name); at.tpid != s.TPID {
