@@ -110,7 +110,6 @@ func Offline() vendors.Facts {
 			"whether a flow is in hardware is read back before the old one goes (" + statusText + ")",
 			"the hash of the profile is not recorded on the switch",
 		},
-		Off: []string{"flows that an operator has saved to the startup configuration come back with a restart"},
 	}
 }
 

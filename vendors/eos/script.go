@@ -110,15 +110,20 @@ func (s *script) foreign(diff []string) string {
 			s.plus[line] = true
 		}
 	}
+	more := map[string]int{} // a line that moves is none more
 	for _, line := range diff {
-		text := ""
-		if line != "" {
-			text = strings.TrimSpace(line[1:])
-		}
 		switch {
-		case text == "" || text == "!" || strings.HasPrefix(line, "+++") || strings.HasPrefix(line, "---"):
-		case line[0] == '+' && !s.plus[text] && text != "directflow", line[0] == '-' && !s.minus[text]:
-			return line
+		case line == "" || strings.HasPrefix(line, "+++") || strings.HasPrefix(line, "---"):
+		case line[0] == '+':
+			more[strings.TrimSpace(line[1:])]++
+		case line[0] == '-':
+			more[strings.TrimSpace(line[1:])]--
+		}
+	}
+	for _, text := range sorted(more) {
+		n := more[text]
+		if text != "" && text != "!" && text != "directflow" && (n > 0 && !s.plus[text] || n < 0 && !s.minus[text]) {
+			return text
 		}
 	}
 	return ""
