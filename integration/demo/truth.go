@@ -80,22 +80,22 @@ type verdict struct {
 	s       uint8 // the truth; where the probe is exact, the window that agrees
 	hop     int   // the first hop with that bucket, -1 for none
 	exact   bool
-	locator bool // the locator is that of a hop the truth allows
+	locator bool // the locator is that of a hop the truth allows, see near
 }
 
 // judge compares a received bucket and locating hop (-1: none, -2: something
 // else) with the worst bucket over each hop's last two completed windows at
 // the frame's passage. Ties belong to the first hop; a hop only writes what is
-// strictly worse than what came in.
+// strictly worse than what came in. The locator of a probe that is not exact is
+// judged by near.
 func judge(hops []*truth, passage []time.Time, sig int, initial, s uint8, hop int) verdict {
-	type pair [2]uint8
-	var have []pair
+	var have [][2]uint8
 	for i, h := range hops {
 		w := h.last(passage[i])
 		if w == nil {
 			return verdict{}
 		}
-		have = append(have, pair{w[0].s[sig], w[1].s[sig]})
+		have = append(have, [2]uint8{w[0].s[sig], w[1].s[sig]})
 	}
 	// Every choice of one window a hop is a state the path may have been in.
 	v := verdict{known: true}
@@ -119,7 +119,15 @@ func judge(hops []*truth, passage []time.Time, sig int, initial, s uint8, hop in
 			}
 		}
 	}
+	v.locator = !v.exact && near(v.s, have, s, hop)
 	return v
+}
+
+// near tells whether a bucket that is not exact can be the named hop's own: it is one bucket
+// from the truth, and from what that hop had. S of one hop with the locator of another is not.
+func near(truth uint8, have [][2]uint8, s uint8, hop int) bool {
+	off := func(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
+	return hop >= 0 && off(s, truth) <= 1 && (off(s, have[hop][0]) <= 1 || off(s, have[hop][1]) <= 1)
 }
 
 // passages spreads the hops' instants between sending and arrival: a switch
