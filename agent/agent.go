@@ -185,7 +185,7 @@ func (a *Agent) afterCycle(ctx context.Context) {
 }
 
 func (a *Agent) release() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	err := a.cfg.Driver.Release(ctx)
 	if err == nil {
@@ -196,7 +196,7 @@ func (a *Agent) release() error {
 		}
 		a.mu.Unlock()
 	}
-	a.look(ctx, lookLimit) // also after an error: there may be nothing left to release
+	a.look(context.Background(), a.lookLimit()) // also after an error: there may be nothing left to release
 	if err == nil || a.gone() {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			return a.fail(err)
 		}
 	}
-	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) {
+	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) && a.mayWrite() {
 		a.noteSetup(a.apply(ctx)) // the ports that work go on
 	}
 	t0 := a.cfg.Now()
@@ -243,12 +243,12 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if err := tooOld(t1.Sub(t0), lease); err != nil {
 		return a.fail(err)
 	}
-	ready := a.compute(a.samples, lease, t1)
+	ready, writes := a.compute(a.samples, lease, t1), false
 	t2 := a.cfg.Now()
 	if ready {
 		ready, err = a.deadManReady(ctx, lease)
 		if err == nil && ready {
-			err = a.pace(a.cfg.Now())
+			writes, err = a.pace(a.cfg.Now())
 		}
 		if err != nil {
 			return a.fail(err)
@@ -258,9 +258,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
 		// that takes over must not renew what its predecessor promised.
-		res, err = a.update(ctx, lease, t0)
-		a.noteFacts(res.Facts)
-		a.paced(&res, err)
+		if writes {
+			res, err = a.update(ctx, lease, t0)
+		}
 		if err != nil && !res.Leased {
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
@@ -291,7 +291,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	}
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {
-		a.cycle.seen = observation{at: t3, tried: t3} // a device that takes an update has what it says
+		if writes { // a device that takes an update has what it says
+			a.cycle.seen = observation{at: t3, tried: t3}
+		}
 		if !a.cfg.Shadow {
 			a.cycle.lastLease = cmp.Or(res.Lease, lease)
 			a.noteRenewal(t2, t3, a.cycle.lastLease, seen.plane != "" || res.Repaired != "", seen.fallback)
@@ -328,6 +330,7 @@ func (a *Agent) lockDriver() (release func()) {
 
 func (a *Agent) apply(ctx context.Context) error {
 	defer a.lockDriver()() // a driver may panic
+	defer a.wrote()
 	return a.cfg.Driver.Apply(ctx, a.setup)
 }
 
@@ -336,7 +339,10 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 	if err := tooOld(a.cfg.Now().Sub(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
-	return a.cfg.Driver.Update(ctx, a.updates, lease)
+	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
+	a.noteFacts(res.Facts)
+	a.paced(&res, err)
+	return res, err
 }
 
 // failed is what a failed cycle still does until the next one.

@@ -16,8 +16,17 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// changeLimit bounds a change of configuration, once it has begun.
-const changeLimit = 30 * time.Second
+// changeLimit bounds a change of configuration, once it has begun: what these configurations,
+// some of which may be nil, need to be written.
+func changeLimit(rs ...*running) time.Duration {
+	limit := 30 * time.Second
+	for _, r := range rs {
+		if r != nil {
+			limit = max(limit, r.agent.writeLimit())
+		}
+	}
+	return limit
+}
 
 // refuse makes an error one that nothing has changed with.
 func refuse(err error) error {
@@ -98,7 +107,8 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 		return errors.Join(refuse(err), r.close(old))
 	}
 	// From here on it is carried through, also when the client goes away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit)
+	r.agent.facts = facts
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit(r, old))
 	defer cancel()
 	before, had, err := d.file()
 	if err == nil {
@@ -236,7 +246,10 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // by port where that means the same here, and its bookkeeping. Both stand
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
-	a.started, a.tried, a.cycle, a.pacing, a.dead = old.started, old.tried, old.cycle, old.pacing, old.dead
+	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
+	if a.cfg.Driver == old.cfg.Driver { // else it is another device, or reached another way: its dead-man is not proved
+		a.pacing, a.dead = old.pacing, old.dead
+	}
 	a.cycle.LastError, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {
 		a.pipe.ContinueRefresh(old.pipe)

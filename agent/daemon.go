@@ -371,6 +371,15 @@ func (d *Daemon) Remove(ctx context.Context) error {
 	return nil
 }
 
+// WriteLimit is how long the end of an agent may take on its device: that of
+// vendors.Facts.WriteTime.
+func (d *Daemon) WriteLimit() time.Duration {
+	if r := d.current(); r != nil {
+		return r.agent.writeLimit()
+	}
+	return (&vendors.Facts{}).WriteTime(0)
+}
+
 // Waits tells whether the daemon runs no configuration.
 func (d *Daemon) Waits() bool { return d.current() == nil }
 

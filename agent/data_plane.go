@@ -18,8 +18,25 @@ import (
 
 const (
 	lookEvery = time.Second     // how often it looks while cycles do not complete
-	lookLimit = 2 * time.Second // how long one look may take, where no lease is to be renewed
+	lookLimit = 2 * time.Second // how long one look may take, where no lease is to be renewed, and no command line is read
 )
+
+// lookLimit is how long one look at this device may take, where no lease is to be renewed.
+func (a *Agent) lookLimit() time.Duration {
+	if a.facts.ConfigUpdates != nil {
+		return a.writeLimit()
+	}
+	return lookLimit
+}
+
+// writeLimit is how long the device may take to write all ports.
+func (a *Agent) writeLimit() time.Duration {
+	buckets := 0
+	for i := range a.ports {
+		buckets += len(a.ports[i].intents)
+	}
+	return a.facts.WriteTime(buckets)
+}
 
 // observation is what was last seen of the data plane. The lease aside, which is
 // cycleState.leaseEnds.
@@ -48,7 +65,7 @@ func (a *Agent) checkAfterFailure(ctx context.Context, next time.Time) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
-	limit := lookLimit
+	limit := a.lookLimit()
 	if now.Before(a.cycle.LeaseEnds) {
 		limit = min(limit, next.Sub(now))
 	}
@@ -81,7 +98,7 @@ func (a *Agent) checkExpired(ctx context.Context) {
 	}
 	defer a.driverMu.Unlock()
 	if a.waiters.Load() == 0 {
-		a.look(ctx, lookLimit)
+		a.look(ctx, a.lookLimit())
 	}
 }
 

@@ -22,7 +22,7 @@ type deadMan struct {
 	after   time.Duration // without a renewal it fires
 	armed   time.Time     // for the proof
 	renewed time.Time
-	took    time.Duration // to fire, in the proof, at most
+	took    time.Duration // to fire, in the proof, at most; 0: it is not proved
 	fired   uint64        // since the proof
 	why     string        // it does not work
 }
@@ -46,41 +46,72 @@ func (a *Agent) deadManReady(ctx context.Context, lease time.Duration) (bool, er
 	if !ok {
 		return false, fmt.Errorf("its driver cannot arm the dead-man on the device (%s): nothing is updated", a.facts.ConfigUpdates.DeadMan)
 	}
-	now, is := a.cfg.Now(), a.dead // only the cycle writes it
-	var err error
-	switch is.state {
-	case api.DeadManArmed:
-		return true, nil
-	case api.DeadManFailed:
-		return false, errors.New(is.why)
-	case api.DeadManProving:
-		var fired bool
-		if fired, err = a.deadManFired(ctx, d); err != nil {
-			return false, fmt.Errorf("asking whether the dead-man has fired: %w", err)
-		}
-		seen := a.cfg.Now()
-		switch {
-		case fired:
-			if is.after, err = a.armDeadMan(ctx, d, lease); err != nil {
-				return false, err
-			}
-			is.state, is.took, is.renewed = api.DeadManArmed, seen.Sub(is.armed), seen
-			a.log.WithField("after", is.took.Round(time.Millisecond).String()).Info("the dead-man on the device has fired, as it has to: armed again, and updates begin")
-		case now.Sub(is.armed) > is.after+deadManGrace:
-			is.state, is.why = api.DeadManFailed, fmt.Sprintf("the dead-man on the device did not fire within %v: nothing would withdraw the signal when this agent is gone, so nothing is updated; repair it (%s) and start the agent again, or accept that (lease: none)", is.after+deadManGrace, a.facts.ConfigUpdates.DeadMan)
-			err = errors.New(is.why)
-		}
-	default:
-		if is.after, err = a.armDeadMan(ctx, d, lease); err != nil {
-			return false, err
-		}
-		is.state, is.armed = api.DeadManProving, a.cfg.Now()
-		a.log.WithField("after", is.after.String()).Info("the dead-man on the device is armed, and has to fire once before anything is updated")
-	}
+	is := a.dead // only the cycle writes it
+	err := a.nextDeadMan(ctx, d, &is, lease)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.dead = is
-	a.mu.Unlock()
-	return is.state == api.DeadManArmed, err
+	return err == nil && is.state == api.DeadManArmed, err
+}
+
+// nextDeadMan brings the dead-man one step on its way to being armed and proved.
+func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, lease time.Duration) error {
+	now := a.cfg.Now()
+	switch {
+	case is.state == api.DeadManFailed:
+		return errors.New(is.why)
+	case is.state == api.DeadManArmed && now.Sub(is.renewed) > is.after/2: // no update without it
+		fired, err := a.deadManFired(ctx, d)
+		if fired {
+			a.deadManHasFired(is, now)
+		}
+		return err
+	case is.state == api.DeadManProving && is.took == 0:
+		fired, err := a.deadManFired(ctx, d)
+		seen := a.cfg.Now()
+		latest := is.after + deadManGrace
+		switch took := seen.Sub(is.armed); {
+		case err != nil:
+			return err
+		case fired && took > latest+lease/3: // lease/3: cycles come that often
+			is.state = ""
+			a.log.WithField("after", took.Round(time.Millisecond).String()).Warn("the dead-man on the device has fired, and was seen too late to tell whether in time: it has to fire once more")
+		case fired:
+			is.took = took
+		case now.Sub(is.armed) > latest:
+			is.state, is.why = api.DeadManFailed, fmt.Sprintf("the dead-man on the device did not fire within %v: nothing would withdraw the signal when this agent is gone, so nothing is updated; repair it (%s) and start the agent again, or accept that (lease: none)", latest, a.facts.ConfigUpdates.DeadMan)
+			return errors.New(is.why)
+		default:
+			return nil
+		}
+	}
+	if is.state == api.DeadManArmed && lease <= is.after || !a.mayWrite() {
+		return nil
+	}
+	if err := a.armDeadMan(ctx, d, is, lease); err != nil {
+		return err
+	}
+	switch log := a.log.WithField("after", is.after.String()); {
+	case is.state == api.DeadManProving:
+		a.log.WithField("after", is.took.Round(time.Millisecond).String()).Info("the dead-man on the device has fired, as it has to: armed again, and updates begin")
+		is.state = api.DeadManArmed
+	case is.took > 0:
+		log.Info("the dead-man on the device is armed again")
+		is.state = api.DeadManArmed
+	default:
+		log.Info("the dead-man on the device is armed, and has to fire once before anything is updated")
+		is.state = api.DeadManProving
+	}
+	return nil
+}
+
+// deadManHasFired is after a renewal that came too late.
+func (a *Agent) deadManHasFired(is *deadMan, now time.Time) {
+	is.state, is.fired = "", is.fired+1
+	a.log.WithField("without", now.Sub(is.renewed).Round(time.Millisecond).String()).Warn("no cycle renewed the dead-man on the device: it has fired, and its ports have fallen back; current values come when it is armed again")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cycle.seen.fallback = true // an update replaces it
 }
 
 // renewDeadMan renews it behind an update, unless the reading is too old by now: this
@@ -97,38 +128,47 @@ func (a *Agent) renewDeadMan(ctx context.Context, lease time.Duration, read time
 	release := a.lockDriver()
 	err := d.RenewDeadMan(ctx)
 	release()
-	if err != nil && !errors.Is(err, vendors.ErrDeadManFired) {
-		return fmt.Errorf("renewing the dead-man on the device: %w", err)
-	}
-	without := now.Sub(is.renewed).Round(time.Millisecond)
-	is.renewed = now
-	if fired := err; fired != nil {
-		if is.after, err = a.armDeadMan(ctx, d, lease); err != nil {
-			return fmt.Errorf("%w, and %w", fired, err)
+	switch {
+	case errors.Is(err, vendors.ErrDeadManFired): // earlier than it said
+		a.deadManHasFired(&is, now)
+		// At once, though an update was just written: nothing else would withdraw that.
+		if e := a.armDeadMan(ctx, d, &is, lease); e != nil {
+			err = fmt.Errorf("%w, and %w", err, e)
+		} else {
+			is.state = api.DeadManArmed
 		}
-		is.fired++
-		err = fmt.Errorf("no cycle renewed it for %v: %w; it is armed again, and current values come next", without, fired)
+	case err != nil:
+		return fmt.Errorf("renewing the dead-man on the device: %w", err)
+	default:
+		is.renewed = now
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.dead = is; err != nil {
-		a.cycle.seen.fallback = true // the next cycle replaces it
-	}
+	a.dead = is
 	return err
 }
 
-func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, after time.Duration) (time.Duration, error) {
+// armDeadMan arms it; its time begins now.
+func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, after time.Duration) error {
 	defer a.lockDriver()()
+	now := a.cfg.Now()
 	made, err := d.ArmDeadMan(ctx, after)
+	a.wrote()
 	if err != nil {
-		return 0, fmt.Errorf("arming the dead-man on the device: %w", err)
+		return fmt.Errorf("arming the dead-man on the device: %w", err)
 	}
-	return max(made, after), nil
+	is.after, is.armed, is.renewed = max(made, after), a.cfg.Now(), now
+	return nil
 }
 
+// deadManFired asks the device.
 func (a *Agent) deadManFired(ctx context.Context, d vendors.DeadMan) (bool, error) {
 	defer a.lockDriver()()
-	return d.DeadManFired(ctx)
+	fired, err := d.DeadManFired(ctx)
+	if err != nil {
+		err = fmt.Errorf("asking whether the dead-man has fired: %w", err)
+	}
+	return fired, err
 }
 
 // deadManStatus is what Status says of it; nil where there is none that is needed.

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
+
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -140,18 +142,92 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 			t.Fatalf("fired %t, renewed %d times while stopped", g.fired(), g.renewed-renewed)
 		}
 		src.stop, g.blind = 0, errors.New("it cannot be looked at")
-		n := len(g.updates)
-		for range 10 {
-			if cycles(t, a, 1); a.Status().DeadMan.Fired > 0 {
-				break
+		n, arms, seen := len(g.updates), g.arms, false
+		for range 2 * int(every/interval) {
+			cycles(t, a, 1)
+			s := a.Status()
+			if g.arms == arms && len(g.updates) > n {
+				t.Fatal("updated while the dead-man was not armed")
 			}
+			seen = seen || s.DeadMan.Fired == 1 && s.DataPlane == api.DataPlaneFallback
 		}
-		if s := a.Status(); s.DataPlane != api.DataPlaneFallback || !strings.Contains(s.Cycle.LastError, "has fired") {
-			t.Errorf("while ports are at their fallback: %s, last error %q", s.DataPlane, s.Cycle.LastError)
+		if s := a.Status(); !seen || s.DeadMan.Fired != 1 || s.DeadMan.State != api.DeadManArmed || g.fired() || !g.written || len(g.updates) == n || g.arms != arms+1 {
+			t.Errorf("running again: %+v, the fallback seen %t, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, seen, g.fired(), g.written, g.arms-arms, len(g.updates)-n)
 		}
+	})
+}
+
+// TestDeadManSeenLate: one that fired while the agent was stopped, perhaps after its time, is
+// not proved by that: it has to fire once more.
+func TestDeadManSeenLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{}
+		a, g := deadManTest(t, src)
+		cycles(t, a, 3)
+		src.stop = g.after + deadManGrace + 10*time.Second
 		cycles(t, a, 1)
-		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired() || !g.written || len(g.updates) == n || g.arms != 3 {
-			t.Errorf("running again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired(), g.written, g.arms, len(g.updates)-n)
+		src.stop = 0
+		cycles(t, a, 3)
+		if s := a.Status().DeadMan; s.State != api.DeadManProving || s.ProvedNS != 0 || g.arms != 2 || len(g.updates) > 0 {
+			t.Fatalf("%+v, armed %d times, %d updates", s, g.arms, len(g.updates))
+		}
+		proved(t, a, g)
+	})
+}
+
+// TestDeadManFiresEarly: where a renewal finds that it has fired before its time, it is armed
+// at once, since an update has just replaced its fallback.
+func TestDeadManFiresEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		proved(t, a, g)
+		cycles(t, a, 30)
+		arms := g.arms
+		g.at = time.Now()
+		for range int(g.after / 2 / interval) {
+			cycles(t, a, 1)
+		}
+		if s := a.Status().DeadMan; s.Fired != 1 || s.State != api.DeadManArmed || g.arms != arms+1 || g.fired() {
+			t.Errorf("%+v, armed %d times more", s, g.arms-arms)
+		}
+		cycles(t, a, 2*int(every/interval))
+		if !g.written {
+			t.Error("the fallback stays")
+		}
+	})
+}
+
+// TestDeadManOfLongerLease: cycles that come less often need a longer time.
+func TestDeadManOfLongerLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		proved(t, a, g)
+		before := g.after
+		a.schedule = cron.ConstantDelaySchedule{Delay: 10 * time.Second}
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			_ = a.Cycle(t.Context())
+		}
+		if s := a.Status().DeadMan; g.after <= before || g.after < 30*time.Second || s.State != api.DeadManArmed {
+			t.Errorf("%v, before %v: %+v", g.after, before, s)
+		}
+	})
+}
+
+// TestDeadManOfAnotherDriver: what was proved of one device says nothing of another.
+func TestDeadManOfAnotherDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		proved(t, a, g)
+		for _, same := range []bool{true, false} {
+			b, h := deadManTest(t, &script{})
+			if same {
+				b.cfg.Driver = g
+			}
+			b.continueFrom(a, false)
+			if got := b.Status().DeadMan.State == api.DeadManArmed; got != same || h.arms != 0 {
+				t.Errorf("the same driver %t: proved %t", same, got)
+			}
 		}
 	})
 }
@@ -162,10 +238,13 @@ func TestDeadManOfSlowUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
 		proved(t, a, g)
-		cycles(t, a, 5)
-		renewed := g.renewed
-		g.takes = g.after - 500*time.Millisecond
-		cycles(t, a, 1)
+		renewed := 0
+		g.takes, g.tried = g.after-500*time.Millisecond, func() { renewed = g.renewed }
+		for range int(2 * every / interval) {
+			if cycles(t, a, 1); len(g.updates) > 0 {
+				break
+			}
+		}
 		if s := a.Status(); g.renewed != renewed || !strings.Contains(s.Cycle.LastError, "the reading was") {
 			t.Errorf("renewed %d times: %s", g.renewed-renewed, s.Cycle.LastError)
 		}

@@ -37,22 +37,30 @@ func (a *Agent) noteRenewalNoLease(fellBack bool) {
 	log.Warn("no cycle had completed for too long: the device cannot expire rules, and the last values stayed advertised; they are current again")
 }
 
+// fallbackDueLocked tells whether ports have to fall back on a device without lease support.
+func (a *Agent) fallbackDueLocked(now time.Time) bool {
+	c := &a.cycle
+	return a.withoutLeaseLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""
+}
+
 // fallBackOnExpiry makes every port fall back when the lease of the last cycle has expired on a
-// device without lease support. Each failed cycle tries it until it succeeds.
+// device without lease support. Each failed cycle that
+// may write tries it until it succeeds.
 func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	now := a.cfg.Now()
 	a.mu.Lock()
 	c := &a.cycle
-	due := a.withoutLeaseLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""
+	due := a.fallbackDueLocked(now) && a.mayWriteLocked(now)
 	ended := c.LeaseEnds
 	a.mu.Unlock()
 	if !due || ctx.Err() != nil {
 		return
 	}
 	err := a.cfg.Driver.Release(ctx)
+	a.wrote()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c.seen.fallback = err == nil
+	c.seen.fallback, a.pacing.failed = err == nil, nil // the next turn is an update's
 	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.lastLease).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
 	switch {
 	case err == nil:

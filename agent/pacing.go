@@ -11,44 +11,66 @@ import (
 )
 
 // Where an update is a change of the device's configuration (Facts.ConfigUpdates) there is at
-// most one in an interval, whatever it is for: a new value, another try, a repair. The newest
-// values of all ports go together. A worse value goes with the first update that may be; a
-// better one waits for an interval of its own, so that it does not take the turn of a
-// worse one that comes behind it.
+// most one change in an interval, whatever it is for: a new value, another try, a repair, the
+// setup, ports that are to fall back, a dead-man. Each asks mayWrite first, and is noted by
+// wrote. The newest values of all ports go together. A worse value goes with the first update
+// that may be; a better one waits for an interval of its own, so that it does not take the
+// turn of a worse one that comes behind it.
 
 // pacing is the bookkeeping of that.
 type pacing struct {
 	since   time.Time // when it began
 	first   time.Time // the end of the first update that changed something
-	last    time.Time // the end of the last one, or of an attempt
-	wrote   bool      // the update under way changes something, or tries to
-	listed  int       // buckets that it is to change
+	last    time.Time // the end of the last change of configuration, or of an attempt
+	updated time.Time // the end of the last update that changed something
+	writes  bool      // the update under way changes something, or tries to
 	failed  error     // of the last one
 	sent    uint64
 	changes uint64
 	dropped uint64 // values that a newer one replaced before they were sent
 }
 
+// mayWriteLocked tells whether a change of configuration may be made now, where it is one.
+func (a *Agent) mayWriteLocked(now time.Time) bool {
+	return a.facts.ConfigUpdates == nil || a.pacing.last.IsZero() || now.Sub(a.pacing.last) >= a.facts.ConfigInterval().Is
+}
+
+func (a *Agent) mayWrite() bool {
+	now := a.cfg.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mayWriteLocked(now)
+}
+
+// wrote notes that a change of configuration was made, or tried.
+func (a *Agent) wrote() {
+	now := a.cfg.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pacing.last = now
+}
+
 // observedFor is how long bucket changes are counted before a rate is made of them.
 const observedFor = 10 * time.Minute
 
-// pace takes the ports out of a.updates whose values have to wait. The error is that of an
-// update that failed and may not be tried again yet.
-func (a *Agent) pace(now time.Time) error {
+// pace takes the ports out of a.updates whose values have to wait, and tells whether there may
+// be an update at all: without a lease that it renews there is none that changes nothing. The error is
+// that of an update that failed and may not be tried again yet.
+func (a *Agent) pace(now time.Time) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.facts.ConfigUpdates == nil {
-		return nil
+		return true, nil
 	}
 	c, every := &a.pacing, a.facts.ConfigInterval().Is
 	if c.since.IsZero() {
 		c.since = now
 	}
-	fellBack := a.cycle.seen.fallback && c.failed == nil // current values have to take its place
-	due := c.last.IsZero() || now.Sub(c.last) >= every || fellBack
-	if !due && c.failed != nil {
-		return fmt.Errorf("programming: %w; tried again when %v have passed, because each try is a change of configuration", c.failed, every)
+	due := a.mayWriteLocked(now)
+	if c.failed != nil && (!due || a.fallbackDueLocked(now)) { // that would be the turn of a Release
+		return false, fmt.Errorf("programming: %w; tried again when %v have passed, because each try is a change of configuration", c.failed, every)
 	}
+	fellBack := a.cycle.seen.fallback // current values have to take its place
 	worse, ripe := false, false
 	for i := range a.ports {
 		p := &a.ports[i]
@@ -58,7 +80,7 @@ func (a *Agent) pace(now time.Time) error {
 		ripe = ripe || len(p.waiting) > 0 && now.Sub(p.pending) >= every
 	}
 	send := due && (worse || ripe || fellBack)
-	c.wrote, c.listed, a.updates = false, 0, a.updates[:0]
+	c.writes, a.updates = false, a.updates[:0]
 	for _, urgent := range []bool{true, false} { // a slow session writes those first that got worse
 		for i := range a.ports {
 			p := &a.ports[i]
@@ -69,12 +91,10 @@ func (a *Agent) pace(now time.Time) error {
 				continue
 			}
 			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents})
-			c.wrote = c.wrote || len(p.waiting) > 0
-			c.listed += p.changes()
-			p.sent, p.waiting = append(p.sent[:0], p.intents...), p.waiting[:0]
+			c.writes = c.writes || len(p.waiting) > 0 || fellBack
 		}
 	}
-	return nil
+	return due || !a.withoutLeaseLocked(), nil
 }
 
 // note takes in the value that a port wants now.
@@ -112,14 +132,15 @@ func (p *port) worse() bool {
 // changes is how many buckets an update of the port changes.
 func (p *port) changes() (n int) {
 	for i := range p.intents {
-		if len(p.sent) != len(p.intents) || p.sent[i] != p.intents[i] {
+		if p.refused != "" || len(p.sent) != len(p.intents) || p.sent[i] != p.intents[i] {
 			n++
 		}
 	}
 	return n
 }
 
-// paced takes in what came of an update.
+// paced takes in what came of an update that was tried. Buckets of ports that refused theirs
+// were not changed.
 func (a *Agent) paced(res *vendors.UpdateResult, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,21 +149,35 @@ func (a *Agent) paced(res *vendors.UpdateResult, err error) {
 	}
 	c, now := &a.pacing, a.cfg.Now()
 	failed := err != nil && !res.Leased
-	if c.wrote || res.Ops > 0 || failed {
+	if c.writes || res.Ops > 0 || res.Repaired != "" || err != nil {
 		c.last = now
 	}
-	if c.failed = nil; failed {
+	c.failed = nil
+	if failed {
 		c.failed = err
-		for i := range a.ports { // what they have now is not known
-			a.ports[i].sent = a.ports[i].sent[:0]
-		}
-		return
 	}
-	if c.listed > 0 {
+	refused := map[string]bool{}
+	vendors.EachPort(err, func(port string, _ error) { refused[port] = true })
+	changed := 0
+	for i := range a.ports {
+		p := &a.ports[i]
+		switch {
+		case p.cfg.Action != vlanrules.Update || p.held:
+		case failed: // what it has now is not known
+			p.sent = p.sent[:0]
+		default:
+			if !refused[p.cfg.Name] {
+				changed += p.changes()
+			}
+			p.sent, p.waiting = append(p.sent[:0], p.intents...), p.waiting[:0]
+		}
+	}
+	if changed > 0 {
+		c.updated = now
 		if c.sent++; c.sent == 1 {
 			c.first = now
 		}
-		c.changes += uint64(c.listed)
+		c.changes += uint64(changed)
 	}
 }
 
@@ -154,7 +189,7 @@ func (a *Agent) pacingStatus(now time.Time) *api.Updates {
 	c := &a.pacing
 	s := &api.Updates{IntervalNS: a.facts.ConfigInterval().Is.Nanoseconds(), Sent: c.sent, Changes: c.changes, Coalesced: c.dropped}
 	if c.sent > 1 {
-		s.AchievedNS = c.last.Sub(c.first).Nanoseconds() / int64(c.sent-1)
+		s.AchievedNS = c.updated.Sub(c.first).Nanoseconds() / int64(c.sent-1)
 	}
 	for i := range a.ports {
 		if len(a.ports[i].waiting) > 0 {

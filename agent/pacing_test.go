@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -260,7 +261,7 @@ func TestWorseFirst(t *testing.T) {
 	for i, name := range []string{"better", "worse", "same"} {
 		a.ports = append(a.ports, port{cfg: inventory.Port{Name: name, Action: vlanrules.Update}, view: &counters.PortState{}, sent: in(10), intents: in([]uint8{20, 5, 10}[i])})
 	}
-	if err := a.pace(time.Now()); err != nil {
+	if _, err := a.pace(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	var order []string
@@ -270,4 +271,143 @@ func TestWorseFirst(t *testing.T) {
 	if got := strings.Join(order, " "); got != "worse better same" {
 		t.Errorf("order: %s", got)
 	}
+}
+
+// changesOf counts the changes of configuration that a driver was asked for, by when.
+type changesOf struct {
+	*recorder
+	at []time.Time
+}
+
+func (c *changesOf) note() { c.at = append(c.at, time.Now()) }
+
+func (c *changesOf) Apply(ctx context.Context, s vendors.Setup) error {
+	c.note()
+	return c.recorder.Apply(ctx, s)
+}
+
+func (c *changesOf) Release(ctx context.Context) error {
+	c.note()
+	return c.recorder.Release(ctx)
+}
+
+func (c *changesOf) Update(ctx context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	if c.update != nil || c.repaired != "" || len(u) > 0 && !equalIntents(u[0].Intents, c.updates[len(c.updates)-1]) {
+		c.note()
+	}
+	return c.recorder.Update(ctx, u, lease)
+}
+
+// TestOnePacing: whatever a cycle writes, and however often it fails, there is one change of
+// configuration in an interval; and nothing keeps the others from their turn.
+func TestOnePacing(t *testing.T) {
+	broken := errors.New("the session broke")
+	for name, tc := range map[string]struct {
+		begin func(src *script, drv *recorder)
+		did   func(drv *recorder) int // what has to come all the same
+	}{
+		"ports cannot fall back": {
+			func(src *script, drv *recorder) { src.device, drv.release = broken, broken },
+			func(drv *recorder) int { return drv.released },
+		},
+		"nothing works": {
+			func(src *script, drv *recorder) { src.rate, drv.update, drv.release = 900e6, broken, broken },
+			func(drv *recorder) int { return drv.released },
+		},
+		"updates fail, and ports fall back": {
+			func(src *script, drv *recorder) { src.rate, drv.update = 900e6, broken },
+			func(drv *recorder) int { return drv.released },
+		},
+		"the setup is refused": {
+			func(_ *script, drv *recorder) { drv.apply = broken },
+			func(drv *recorder) int { return len(drv.updates) },
+		},
+		"repairs with every update": {
+			func(_ *script, drv *recorder) { drv.repaired = "port swp1: a line" },
+			func(drv *recorder) int { return len(drv.updates) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, drv := &script{}, configured()
+				a := pacedTest(t, src, drv)
+				c := &changesOf{recorder: drv}
+				a.cfg.Driver = c
+				cycles(t, a, int(every/interval))
+				c.at = nil
+				tc.begin(src, drv)
+				if drv.apply != nil {
+					a.noteSetup(drv.apply)
+				}
+				before := tc.did(drv)
+				cycles(t, a, int(20*every/interval))
+				for i := 1; i < len(c.at); i++ {
+					if gap := c.at[i].Sub(c.at[i-1]); gap < every {
+						t.Fatalf("two changes of configuration %v apart", gap)
+					}
+				}
+				if n := tc.did(drv) - before; len(c.at) < 4 || n == 0 {
+					t.Errorf("%d changes in 20 intervals, %d of what has to come", len(c.at), n)
+				}
+			})
+		})
+	}
+}
+
+// TestDroppedIsNoAttempt: an update that was dropped, because its reading was too old, has
+// written nothing: the next one need not wait, and counts once.
+func TestDroppedIsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		drv.facts.Lease = vlanrules.Verdict{} // else ports fall back meanwhile, which is a change, too
+		a := pacedTest(t, src, drv)
+		cycles(t, a, int(every/interval))
+		idle, n, sent := abwOf(t, drv), len(drv.updates), a.Status().Updates.Changes
+		src.rate = 900e6
+		var stopped bool
+		a.cfg.Now = func() time.Time {
+			if a.driverMu.TryLock() {
+				a.driverMu.Unlock()
+			} else if !stopped { // the update has the driver
+				stopped = true
+				time.Sleep(10 * time.Second)
+			}
+			return time.Now()
+		}
+		cycles(t, a, 1)
+		s := a.Status()
+		if len(drv.updates) != n || !strings.Contains(s.Cycle.LastError, "it is dropped") || s.Updates.Changes != sent {
+			t.Fatalf("%d updates more, last error %q, %d changes", len(drv.updates)-n, s.Cycle.LastError, s.Updates.Changes-sent)
+		}
+		cycles(t, a, 3)
+		if abwOf(t, drv) >= idle {
+			t.Errorf("the update waits though nothing was written: %+v, last error %q", a.Status().Updates, a.Status().Cycle.LastError)
+		}
+	})
+}
+
+// TestRefusedIsNotCounted: what one port refuses is its own: it shows in the status, the
+// others have theirs, and only what was written counts, until the port takes it.
+func TestRefusedIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{}, configured()
+		a := pacedTest(t, src, drv)
+		cycles(t, a, int(every/interval))
+		before := a.Status().Updates
+		drv.portErr = errors.Join(&vendors.PermanentError{Port: "swp1", Err: errors.New("no capacity")})
+		src.rate = 900e6
+		cycles(t, a, int(5*every/interval))
+		s := a.Status()
+		if p := s.Ports[0]; p.State != api.StateRefused || !strings.Contains(p.Reason, "no capacity") || len(p.Signals) != 0 || s.Cycle.LastError != "" {
+			t.Errorf("%+v, last error %q", p, s.Cycle.LastError)
+		}
+		if s.Updates.Changes != before.Changes || s.Updates.Sent != before.Sent {
+			t.Errorf("%+v, before %+v: a refusal counts as written", s.Updates, before)
+		}
+		drv.portErr = nil
+		cycles(t, a, int(2*every/interval))
+		if s := a.Status(); s.Ports[0].State != api.StateLive || s.Updates.Changes != before.Changes+2 || s.Updates.Sent != before.Sent+1 {
+			t.Errorf("taken: %s, %+v, before %+v", s.Ports[0].State, s.Updates, before)
+		}
+	})
 }

@@ -46,8 +46,8 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	// Everything that can be refused, before anything is written.
 	before, err := a.cfg.Driver.Observe(ctx)
+	var changes []vendors.Change
 	if err == nil {
-		var changes []vendors.Change
 		if !a.probed && before.Profile != "" && before.Profile != a.setup.Profile { // what its maps hold goes with its setup
 			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up again for this agent's")
 		}
@@ -79,8 +79,12 @@ func (a *Agent) start(ctx context.Context) error {
 		}
 		return errors.Join(err, a.undo(before))
 	}
-	if err == nil && a.withoutLease() && before.TPID != 0 {
+	released := err == nil && a.withoutLease() && before.TPID != 0
+	if released {
 		err = a.cfg.Driver.Release(ctx)
+	}
+	if released || len(changes) > 0 {
+		a.wrote()
 	}
 	a.noteSetup(err)
 	return nil
@@ -204,7 +208,7 @@ func (a *Agent) tryLater(ctx context.Context, after time.Duration) {
 
 // undo restores the setup from before a failed start.
 func (a *Agent) undo(before vendors.Setup) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	var err error
 	if before.Nothing() {
@@ -240,7 +244,7 @@ func (a *Agent) noteSetup(err error) {
 		}
 		return
 	}
-	a.setupDue = a.cfg.Now().Add(setupRetry)
+	a.setupDue = a.cfg.Now().Add(max(setupRetry, 3*a.facts.ConfigInterval().Is)) // updates have their turns, too
 	msg := err.Error()
 	if msg == a.setupError { // say it once, not each second
 		return

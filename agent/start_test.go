@@ -14,6 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -209,4 +210,48 @@ func TestDeviceThatChanges(t *testing.T) {
 			t.Errorf("better: %+v\n%s", v, log.String())
 		}
 	})
+}
+
+// TestSlowUndo: the cleanup of a failed start has the time that a command line needs.
+func TestSlowUndo(t *testing.T) {
+	drv := configured()
+	drv.facts.ConfigUpdates.Lines = 10
+	drv.have = vendors.Setup{}
+	drv.apply = &vendors.PermanentError{Err: errors.New("no capacity")}
+	left := time.Duration(0)
+	cfg := testConfig(t, &script{}, drv)
+	cfg.Driver = removes{drv, func(ctx context.Context) {
+		end, _ := ctx.Deadline()
+		left = time.Until(end)
+	}}
+	cfg.Device.Updates, cfg.Device.Lease = inventory.UpdatesCLI, inventory.LeaseNone
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(t.Context()); !isRefusal(err) {
+		t.Fatal(err)
+	}
+	if left < 30*time.Second || left > 90*time.Second {
+		t.Errorf("it has %v", left)
+	}
+	if left = 0; a.release() != nil || left < 30*time.Second || left > 90*time.Second {
+		t.Errorf("at the end the ports have %v to fall back", left)
+	}
+}
+
+// removes sees the time that a removal and a release have.
+type removes struct {
+	*recorder
+	saw func(context.Context)
+}
+
+func (r removes) Remove(ctx context.Context) error {
+	r.saw(ctx)
+	return r.recorder.Remove(ctx)
+}
+
+func (r removes) Release(ctx context.Context) error {
+	r.saw(ctx)
+	return r.recorder.Release(ctx)
 }

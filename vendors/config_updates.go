@@ -32,6 +32,20 @@ func (f *Facts) ConfigInterval() Fact[time.Duration] {
 	return f.ConfigUpdates.Interval
 }
 
+// WriteTime is how long the device may take to write so many buckets, at most: the whole
+// signal, as when its agent ends. A command line takes about a second for each line.
+func (f *Facts) WriteTime(buckets int) time.Duration {
+	const most = 75 * time.Second // service managers kill what has not ended after 90 s
+	t := 5 * time.Second
+	if c := f.ConfigUpdates; c != nil {
+		t += time.Duration(buckets*c.Lines+fixedLines) * time.Second
+	}
+	return min(t, most)
+}
+
+// fixedLines of a session are there for whatever it writes: login, modes, read-back.
+const fixedLines = 15
+
 // UpdatesRefused is why the fleet file does not allow csig to update a device whose updates
 // are changes of configuration, and what to write there; "" where it does.
 func (f *Facts) UpdatesRefused(d *inventory.Device) string {

@@ -12,7 +12,10 @@ var ErrDeadManFired = errors.New("the dead-man on the device has fired: its port
 
 // DeadMan is a driver whose device makes its ports fall back by itself when the agent is
 // gone, though its data plane has no lease: by a script or a timer of its own
-// (ConfigUpdates.DeadMan names it). Driver.Remove removes it.
+// (ConfigUpdates.DeadMan names it). Driver.Remove removes it, and what it leaves when it has
+// fired. A firing changes the ports behind the driver: after it, by DeadManFired, an
+// ErrDeadManFired or a restart of the agent, the driver relies on nothing that it remembers
+// of them, and the next Update writes what differs from what they have.
 type DeadMan interface {
 	// ArmDeadMan has the device make its ports fall back when no RenewDeadMan has come for
 	// so long, counted from now. The device may make more of the time: it returns what.

@@ -280,7 +280,7 @@ func leave(ctx context.Context, log *logrus.Entry, daemon *agent.Daemon, o *agen
 	case interrupted && daemon.Waits():
 		log.Info("interrupted: " + daemon.Left())
 	case interrupted:
-		rctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		rctx, done := context.WithTimeout(context.Background(), daemon.WriteLimit())
 		defer done()
 		if err := daemon.Remove(rctx); err != nil {
 			return err
