@@ -284,10 +284,11 @@ func (w *watched) changes(ctx context.Context, t *Trial, setup *vendors.Setup, p
 			return nil
 		}
 	}
-	return Cannot("during %d of %d changes at %s no frame was under way for more than %v: what they do was not seen; a quieter machine is needed", len(list)-1-(w.counted-counted), len(list)-1, t.Ports[port].Name, near)
+	return Cannot("during %d of %d changes at %s no frame was under way for more than %v, or a twentieth of the change: what they do was not seen; a quieter machine is needed", len(list)-1-(w.counted-counted), len(list)-1, t.Ports[port].Name, near)
 }
 
-// near is how long during a change no frame may be under way for it to count.
+// near is how long during a change no frame may be under way for it to count; of one that
+// takes long a twentieth of that.
 const near = 5 * time.Millisecond
 
 // watched is what hitless has seen.
@@ -315,7 +316,7 @@ func (w *watched) see(t *Trial, s *stream, list []changed, since int, setup *ven
 	w.made += len(list) - since
 	w.frames, w.took = w.frames+len(s.frames), w.took+s.took
 	for _, c := range list[since:] {
-		if gap, ok := gapDuring(s.frames, c); ok && gap <= near {
+		if gap, ok := gapDuring(s.frames, c); ok && gap <= max(near, c.acked.Sub(c.began)/20) {
 			w.counted, w.gap = w.counted+1, max(w.gap, gap)
 		}
 	}

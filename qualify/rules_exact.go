@@ -132,7 +132,11 @@ func rewrite(ctx context.Context, t *Trial) error {
 		n := 0
 		some = slices.DeleteFunc(some, func(uint16) bool { n++; return n%7 != 0 })
 	}
-	w, p := wrongs{}, patient{Trial: t}
+	facts, err := t.Driver.Probe(ctx)
+	if err != nil {
+		return Cannot("probing the device: %v", err)
+	}
+	w, p := wrongs{caps: facts.Rules}, patient{Trial: t}
 	for i, l := range written {
 		tcis, from := some, i%2
 		if i == 0 {
@@ -151,6 +155,9 @@ func rewrite(ctx context.Context, t *Trial) error {
 				seen, err := t.insist(ctx, from, frames)
 				bad = nil
 				for _, x := range wrongOnes(seen, setup.Layout, intents, from) {
+					if w.unmatched(x) {
+						continue
+					}
 					if x.rest != "" || wrote(x.sent, x.got, &setup, intents) {
 						other = append(other, x) // no rule that is late does that
 					} else {
@@ -171,6 +178,9 @@ func rewrite(ctx context.Context, t *Trial) error {
 	}
 	if err := w.withoutRules(ctx, t); err != nil {
 		return err
+	}
+	if w.without > 0 {
+		t.Note("%d tags with other VIDs than %d to %d are left as they came: its driver says that no rule can match them", w.without, w.caps.VIDMin, w.caps.VIDMax)
 	}
 	w.report(t)
 	judged := w.total - w.unjudged
@@ -227,6 +237,20 @@ type wrongs struct {
 	total    int
 	list     []wrong
 	unjudged int // of total, where a rule may be right or wrong
+
+	caps    vlanrules.Caps
+	without int // of unjudged, tags that no rule can match
+}
+
+// unmatched tells whether a tag was left as it came that no rule can match, as the driver says.
+func (w *wrongs) unmatched(x wrong) bool {
+	vid := x.sent & 0xfff
+	if x.rest != "" || x.got != x.sent || vid >= w.caps.VIDMin && (w.caps.VIDMax == 0 || vid <= w.caps.VIDMax) {
+		return false
+	}
+	w.unjudged++
+	w.without++
+	return true
 }
 
 type wrong struct {

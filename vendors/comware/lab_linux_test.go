@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -74,6 +75,16 @@ func (l *lab) open(t testing.TB) *Driver {
 	})
 	return d
 }
+
+// fake is a switch whose CSIG tag is the outer one, for the bench.
+func fake(t testing.TB) qualifytest.Fake {
+	l := newLab(t, outer)
+	return qualifytest.Fake{Plane: l.plane, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
+}
+
+func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake) }
+
+func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake) }
 
 // program hands what a configuration means to the data plane.
 func (l *lab) program(t testing.TB, list []comwaretest.Port) []int {

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -40,22 +41,48 @@ type lab struct {
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{Switch: eostest.New("sw1", ports...), plane: plane.New(t, len(ports))}
-	l.Changed = func(flows []eostest.Flow) int { return l.program(t, flows) }
-	l.server = clitest.New(t, l.Shell)
-	l.driver = Open(Config{Updates: true, Forwarding: forwarding, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
-	}})
-	t.Cleanup(func() {
-		if err := l.driver.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	l := fakeLab(t)
+	l.driver = l.open(t, forwarding)
 	return l
 }
 
-// program hands flows to the data plane, whose frames all come in by the first port, and
-// which forwards by the last byte of the MAC address, as the flows do.
+// fake is a switch for the bench, which forwards between its first two ports.
+func fake(t testing.TB) qualifytest.Fake {
+	l := fakeLab(t)
+	l.program(t, nil) // no command has changed anything yet
+	return qualifytest.Fake{Plane: l.plane, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver {
+		return l.open(t, []Forwarding{{InPort: ports[0], Port: ports[1]}, {InPort: ports[1], Port: ports[0]}})
+	}}
+}
+
+func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake) }
+
+func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake) }
+
+func fakeLab(t testing.TB) *lab {
+	t.Helper()
+	l := &lab{Switch: eostest.New("sw1", ports...), plane: plane.New(t, len(ports))}
+	l.Changed = func(flows []eostest.Flow) int { return l.program(t, flows) }
+	l.server = clitest.New(t, l.Shell)
+	return l
+}
+
+// open opens a driver of the switch.
+func (l *lab) open(t testing.TB, forwarding []Forwarding) *Driver {
+	t.Helper()
+	d := Open(Config{Updates: true, Forwarding: forwarding, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+	}})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// program hands flows to the data plane, which does not know by which port frames came in,
+// and forwards by the last byte of the MAC address, as the flows do.
 func (l *lab) program(t testing.TB, flows []eostest.Flow) int {
 	out := make([]plane.Port, len(ports))
 	for i := range out {
@@ -64,7 +91,7 @@ func (l *lab) program(t testing.TB, flows []eostest.Flow) int {
 	var owner []int
 	for _, f := range flows {
 		to := slices.Index(ports, f.Output)
-		if to < 0 || f.Input != ports[0] || f.TPID != csigTPID || f.Dst != mac(to) && f.Dst != "" {
+		if to < 0 || !slices.Contains(ports, f.Input) || f.TPID != csigTPID || f.Dst != mac(to) && f.Dst != "" {
 			owner = append(owner, -1) // no frame of the test meets it
 			continue
 		}

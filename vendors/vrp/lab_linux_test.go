@@ -12,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
@@ -84,6 +85,18 @@ func (l *lab) open(t testing.TB) *Driver {
 	})
 	return d
 }
+
+// fake is a switch of a platform for the bench.
+func fake(platform string) func(t testing.TB) qualifytest.Fake {
+	return func(t testing.TB) qualifytest.Fake {
+		l := newLab(t, platform)
+		return qualifytest.Fake{Plane: l.plane, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
+	}
+}
+
+func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake(SSeries)) }
+
+func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake(CloudEngine)) }
 
 // program hands what a configuration means to the data plane.
 func (l *lab) program(t testing.TB, list []vrptest.Port) []int {

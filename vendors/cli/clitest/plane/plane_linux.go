@@ -7,13 +7,17 @@ package plane
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/linux/packets"
@@ -58,10 +62,16 @@ type Faults struct {
 	LoseDEI  bool          // a rewritten tag loses its DEI
 	Gap      time.Duration // a change removes the port's rules for so long; In is called meanwhile
 	In       func()
+
+	BridgeByVID   bool // the outer tag's VID chooses the VLAN, of which there are 1 to 999
+	MatchBridging bool // rules see the bridging VLAN, which is 1, in place of the outer tag's VID
+	LoseByFlap    bool // a port's rules are gone when its link has been down
 }
 
 // Plane is a switch whose ports are cabled to cards of a host. Port 1 is index 0.
 type Plane struct {
+	Host *fabric.Node // has the cards c1, c2 …
+
 	node  *fabric.Node
 	cards []*packets.Socket
 
@@ -69,10 +79,15 @@ type Plane struct {
 
 	mu     sync.Mutex // guards what follows
 	loaded string
+	last   []Port // that Program was given
 	faults Faults
+	failed error // of Set
 }
 
-const tableName = "csigplane"
+const (
+	tableName = "csigplane"
+	native    = 1 // the VLAN of frames without a tag
+)
 
 // New makes a switch with so many ports, which ends with the test. It forwards frames to
 // 02:00:00:00:00:NN out of port NN.
@@ -88,7 +103,7 @@ func New(t testing.TB, ports int) *Plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Plane{}
+	p := &Plane{Host: host}
 	if p.node, err = f.AddSwitch("switch"); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +111,7 @@ func New(t testing.TB, ports int) *Plane {
 	for i := 1; i <= ports; i++ {
 		card, port, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i)}, fabric.End{Node: p.node, Port: fmt.Sprint("p", i)}, 0)
 		if err == nil {
-			err = p.node.Forward(mac(i), port)
+			err = errors.Join(p.node.Forward(mac(i), port), p.node.Do(func() error { return learns(port) }))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -129,13 +144,42 @@ func New(t testing.TB, ports int) *Plane {
 	return p
 }
 
+// hold is what the hardware has of ports, and how many rules of each.
+func (p *Plane) hold(ports []Port) (held []Port, in []int) {
+	left := p.faults.Entries
+	for _, port := range ports {
+		n := len(port.Rules)
+		if p.faults.Entries > 0 {
+			n = min(n, left)
+			left -= n
+		}
+		in = append(in, n)
+		port.Rules = port.Rules[:n]
+		held = append(held, port)
+	}
+	return held, in
+}
+
+// learns has a port of the bridge learn, and flood to it what it does not know.
+func learns(p *fabric.Port) error {
+	l, err := netlink.LinkByIndex(p.Index())
+	if err != nil {
+		return err
+	}
+	return errors.Join(netlink.LinkSetLearning(l, true), netlink.LinkSetFlood(l, true))
+}
+
 func mac(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 0, byte(port)} }
 
-// Set changes what the hardware does wrong, from the next Program on.
+// Set changes what the hardware does wrong. An error is the next Program's.
 func (p *Plane) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults, p.loaded = f, ""
+	if p.last != nil {
+		held, _ := p.hold(p.last)
+		p.failed = p.load(p.script(held))
+	}
 }
 
 // Program gives all ports their rules, in one transaction. It returns how many of the
@@ -143,20 +187,11 @@ func (p *Plane) Set(f Faults) {
 func (p *Plane) Program(ports []Port) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	in, left := make([]int, len(ports)), p.faults.Entries
-	held := make([]Port, len(ports))
-	for i, port := range ports {
-		n := len(port.Rules)
-		if p.faults.Entries > 0 {
-			n = min(n, left)
-			left -= n
-		}
-		in[i] = n
-		held[i] = Port{Outer: port.Outer, Inner: port.Inner, Rules: port.Rules[:n], Trunk: port.Trunk}
-	}
+	p.last = ports
+	held, in := p.hold(ports)
 	script := p.script(held)
-	if script == p.loaded {
-		return in, nil
+	if script == p.loaded || p.failed != nil {
+		return in, p.failed
 	}
 	if p.faults.Gap > 0 {
 		if err := p.load(p.script(make([]Port, len(ports)))); err != nil {
@@ -172,6 +207,16 @@ func (p *Plane) Program(ports []Port) ([]int, error) {
 	}
 	p.loaded = script
 	return in, nil
+}
+
+// LinkDown is what becomes of a port's rules when its link goes down.
+func (p *Plane) LinkDown(port int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.faults.LoseByFlap {
+		return nil
+	}
+	return p.load(fmt.Sprintf("flush chain netdev %s p%d\n", tableName, port))
 }
 
 func (p *Plane) load(script string) error {
@@ -198,8 +243,17 @@ func (p *Plane) script(ports []Port) string {
 		if port.Trunk {
 			fmt.Fprintf(&b, "add rule %s @ll,96,16 != 0x%04x @ll,96,16 != 0x%04x drop\n", chain, port.Outer, payloadType)
 		}
-		for j := range port.Rules {
-			for _, text := range port.Rules[j].texts(&port, p.faults.LoseDEI) {
+		if p.faults.BridgeByVID {
+			fmt.Fprintf(&b, "add rule %s %s @ll,116,12 > 999 drop\n", chain, port.outer())
+		}
+		for _, r := range port.Rules {
+			if p.faults.MatchBridging && len(r.Outer) > 0 {
+				if !slices.ContainsFunc(r.Outer, func(v Range) bool { return v.First <= native && native <= v.Last }) {
+					continue
+				}
+				r.Outer = nil
+			}
+			for _, text := range r.texts(&port, p.faults.LoseDEI) {
 				fmt.Fprintf(&b, "add rule %s %s\n", chain, text)
 			}
 		}

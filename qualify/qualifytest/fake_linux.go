@@ -1,0 +1,123 @@
+package qualifytest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+)
+
+// Fake is a fake switch with a command line and a data plane. Its driver takes the CSIG tag
+// for the outer one, as the bench's frames have no other.
+type Fake struct {
+	Plane *plane.Plane
+	Ports []string // the switch's names of the plane's first two ports
+	TPID  uint16
+	Open  func() vendors.Driver // a session more
+}
+
+const fakeFleet = `format: csig.fleet/v1
+profile: {name: lab, tpid: 0x%04x, interval: 1s, signals: {abw: {buckets: log-10G, quantum: 1Mbit/s}, abwc: {buckets: log, quantum: 1ppm}}}
+devices: [{name: sw1, platform: broadcom-fp, ports: [{name: %s, speed: 10G, lm: 1}, {name: %s, speed: 10G, lm: 2}]}]
+`
+
+// fakeFaults are what a plane can do wrong: the experiments that find it, and what they have
+// to find.
+var fakeFaults = []struct {
+	name   string
+	faults plane.Faults
+	ask    string
+	want   string
+}{
+	{"healthy", plane.Faults{}, "tpid marks vids bridging rule-key rewrite untagged rule-change hitless session-lost link-flap", ""},
+	{"bridging follows the VID", plane.Faults{BridgeByVID: true}, "bridging", "bridging-follows-vid"},
+	{"VID 4095 dropped", plane.Faults{Drop4095: true}, "vids", "vid-4095-lost"},
+	{"DEI lost", plane.Faults{LoseDEI: true}, "rewrite", "dei-altered"},
+	{"match sees the bridging VLAN", plane.Faults{MatchBridging: true}, "rule-key", "no-rewrite"},
+	{"update not hitless", plane.Faults{Gap: 20 * time.Millisecond}, "hitless", "change-not-hitless"},
+	{"reverts after a link flap", plane.Faults{LoseByFlap: true}, "link-flap", "lost-by-link-flap"},
+	{"table of 3 entries", plane.Faults{Entries: 3}, "rewrite", "and not in hardware"}, // the driver finds it,
+}
+
+// Healthy has the bench judge a fake switch by what it is quick at: no fault is found.
+func Healthy(t *testing.T, fake func(t testing.TB) Fake) {
+	t.Parallel()
+	judged(t, fake(t), plane.Faults{}, "tpid rule-key link-flap", "")
+}
+
+// Faulty has it judge the switch healthy and with each fault of the plane, which is found and
+// named, and no other.
+func Faulty(t *testing.T, fake func(t testing.TB) Fake) {
+	for _, tc := range fakeFaults {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			judged(t, fake(t), tc.faults, tc.ask, tc.want)
+		})
+	}
+}
+
+func judged(t *testing.T, f Fake, faults plane.Faults, ask, want string) {
+	t.Helper()
+	f.Plane.Set(faults)
+	fleet, err := inventory.Parse("fleet.yaml", fmt.Appendf(nil, fakeFleet, f.TPID, f.Ports[0], f.Ports[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &qualify.Bench{Device: fleet.Devices[0], Profile: &fleet.Profile, Policy: fleet.Policy, Driver: f.Open(), Settle: 5 * time.Millisecond, Means: qualify.Means{
+		Every:  97,
+		Reopen: func(context.Context) (vendors.Driver, error) { return f.Open(), nil },
+	}}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := f.Plane.Host.Do(func() error {
+		for i, name := range f.Ports[:2] {
+			p, err := qualify.OpenCard(name, fmt.Sprint("c", i+1))
+			if err != nil {
+				return err
+			}
+			link := p.Link
+			p.Link = func(up bool) error {
+				if !up {
+					if err := f.Plane.LinkDown(i + 1); err != nil {
+						return err
+					}
+				}
+				return link(up)
+			}
+			b.Ports = append(b.Ports, p)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	list := slices.DeleteFunc(qualify.All(), func(e qualify.Experiment) bool { return !slices.Contains(strings.Fields(ask), e.ID) })
+	r, err := qualify.Run(t.Context(), b, qualify.Options{Experiments: list, Folder: filepath.Join(t.TempDir(), "out"), Quiet: 10 * time.Millisecond, About: qualify.About{Device: "sw1", Platform: "fake"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range r.Results {
+		res := &r.Results[i]
+		t.Logf("%s: %s (%.1f s): %s %v", res.ID, res.Outcome, res.Seconds, res.Found, res.Notes)
+		for _, f := range res.Faults {
+			got = append(got, f.Code)
+		}
+		if res.Outcome == qualify.NotTested && !strings.HasSuffix(res.Found, "a quieter machine is needed") {
+			got = append(got, "not tested: "+res.Found)
+		}
+	}
+	if found := strings.Join(got, ", "); found != want && !(strings.Contains(want, " ") && strings.Contains(found, want)) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+}
