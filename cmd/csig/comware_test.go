@@ -25,9 +25,6 @@ func TestComwarePage(t *testing.T) {
 // TestVRPPage is TestComwarePage for docs/vrp.md.
 func TestVRPPage(t *testing.T) {
 	sw := vrptest.New("tor1", "XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2")
-	for _, port := range []string{"XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2"} {
-		sw.Type("interface "+port, "qinq protocol 9100")
-	}
 	switchPage(t, "vrp", clitest.New(t, sw.Shell), sw, "traffic-policy csig-XGigabitEthernet0/0/1 outbound")
 }
 

@@ -22,6 +22,7 @@ type change struct {
 	port    string
 	compile func(have vlanrules.Table) ([]vlanrules.Op, error) // nil: its entries stay
 	apply   bool                                               // its policy has to be applied
+	tpid    uint16                                             // its outer tags have to have; 0: any
 
 	ops        int
 	fresh      bool     // it had no policy
@@ -53,6 +54,9 @@ func (c *change) first(s *qos.Script) error {
 		if !slices.ContainsFunc(before, func(old qos.Binding) bool { return old.Class == b.Class }) {
 			c.added = append(c.added, b.Class)
 		}
+	}
+	if c.tpid != 0 {
+		s.TPID(s.View.Port(c.port), c.tpid)
 	}
 	if c.apply {
 		s.Apply(s.View.Port(c.port))

@@ -25,7 +25,7 @@ func Commands(platform string, have, want vendors.Setup) ([]byte, error) {
 	for _, s := range []*vendors.Setup{old, now} {
 		for _, port := range s.Ports {
 			if v.Port(port.Port) == nil {
-				v.Ports = append(v.Ports, &qos.Port{Name: port.Port, TPID: want.TPID})
+				v.Ports = append(v.Ports, &qos.Port{Name: port.Port, TPID: defaultTPID})
 			}
 		}
 	}

@@ -230,7 +230,11 @@ func Diff(platform string, have, want vendors.Setup) ([]vendors.Change, error) {
 		return nil, err
 	}
 	have, want = *updating(&have), *updating(&want)
-	return append(vendors.DiffShared(&have, &want, "record", describe), vendors.DiffPorts(&have, &want,
+	shared := vendors.DiffShared(&have, &want, "record", describe)
+	if have.TPID != want.TPID && len(shared) > 0 && len(want.Ports) > 0 {
+		shared[0].Disruptive = tpidChange
+	}
+	return append(shared, vendors.DiffPorts(&have, &want,
 		func(*vendors.PortSetup) string {
 			return "a traffic policy at its outbound direction that compares and replaces " + strings.Join(want.SignalNames(), ", ")
 		},
@@ -352,6 +356,8 @@ func (p *plan) prepare(s *qos.Script) {
 // finish is what comes after them. What Update made and has no use for is no reason to write.
 func (p *plan) finish(s *qos.Script) {
 	s.Orphans()
+	want := updating(p.want)
+	s.GiveBack(func(port string) bool { return want.HasPort(port) || p.skip(port) })
 	s.Forget(p.record())
 	if len(s.Lines) > 0 {
 		s.Tidy(0)
@@ -368,7 +374,7 @@ func (p *plan) changes(v *view) (out []*change) {
 			continue
 		}
 		_, there := v.Policies[qos.PolicyName(port)]
-		c := &change{port: port, apply: true}
+		c := &change{port: port, apply: true, tpid: want.TPID}
 		// What a port that had a policy already writes stays, unless what all share changes.
 		if _, strays := v.Table(nil, port, at); !there || fresh || len(strays) > 0 {
 			intents := want.Fallback()
@@ -405,6 +411,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	s.Orphans()
 	s.Tidy(0)
+	s.GiveBack(func(string) bool { return false })
 	if len(errs) == 0 {
 		s.Forget("")
 	}

@@ -42,8 +42,6 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		b.Switch = vrptest.NewCloudEngine("HUAWEI", b.p1, b.p2)
 		b.Type("traffic-policy atomic-update-mode")
 	}
-	b.Type("interface "+b.p1, "qinq protocol 9100")
-	b.Type("interface "+b.p2, "qinq protocol 9100")
 	now := func() time.Time { return time.Now().Add(b.clock) }
 	b.Now = now
 	b.Changed = func(list []vrptest.Port) []int {
@@ -155,9 +153,7 @@ func TestRefused(t *testing.T) {
 			"on_stale: strip is not possible here":     with(func(s *vendors.Setup) { s.OnStale = inventory.StaleStrip }),
 			"signal abw of the setup is unknown or na": with(func(s *vendors.Setup) { s.Signals[1] = s.Signals[0] }),
 		}
-		if platform == SSeries {
-			rows["configure qinq protocol 9900 on every port"] = with(func(s *vendors.Setup) { s.TPID = 0x9900 })
-		} else {
+		if platform == CloudEngine {
 			rows["qinq protocol takes the TPIDs 0x88a8 and 0x9100"] = with(func(s *vendors.Setup) { s.TPID = 0x9900 })
 		}
 		for want, s := range rows {
@@ -178,6 +174,67 @@ func TestRefused(t *testing.T) {
 		b.setUp(t, b.p1)
 		if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
 			t.Errorf("%v, left:\n%s", err, b.Running())
+		}
+	})
+}
+
+// TestTPID: csig sets the TPID where there is the default, and gives that back; what it did
+// not set stays.
+func TestTPID(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.Type("interface "+b.p2, "qinq protocol 9100")
+		before := b.Running()
+		tpids := func(want string) {
+			t.Helper()
+			v, err := profiles[platform].parse(strings.Split(b.Running(), "\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprintf("%04x %04x", v.Port(b.p1).TPID, v.Port(b.p2).TPID); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		apply := func(tpid uint16, ports ...string) error {
+			s := plain(ports...)
+			s.TPID = tpid
+			return b.driver.Apply(t.Context(), s)
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(apply(0x9100, b.p1, b.p2))
+		tpids("9100 9100")
+		must(apply(0x9100, b.p2))
+		tpids("8100 9100")
+		must(apply(0x9100, b.p1))
+		must(apply(0x88a8, b.p1))
+		tpids("88a8 9100")
+		must(b.driver.Remove(t.Context()))
+		if got := b.Running(); got != before {
+			t.Errorf("left:\n%s", got)
+		}
+		err := apply(0x88a8, b.p1, b.p2)
+		if permanent := (*vendors.PermanentError)(nil); !errors.As(err, &permanent) || permanent.Port != b.p2 || !strings.Contains(err.Error(), "is 0x9100, which csig did not set") || b.Running() != before {
+			t.Error(err)
+		}
+		// What another user gives the port meanwhile stays, and is its error.
+		must(apply(0x88a8, b.p1))
+		b.Type("interface "+b.p1, "qinq protocol 9100")
+		b.clock += 2 * recheck
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "which csig did not set") {
+			t.Error(err)
+		}
+		must(b.driver.Remove(t.Context()))
+		if tpids("9100 9100"); strings.Contains(b.Running(), qos.Prefix) {
+			t.Error(b.Running())
+		}
+		changes, err := b.driver.Diff(vendors.Setup{}, plain(b.p1))
+		if err != nil || changes[0].Disruptive == "" {
+			t.Errorf("%+v, %v", changes, err)
 		}
 	})
 }

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	noStrip   = "a traffic policy marks VLAN IDs and removes no tag"
-	noLease   = "a configuration does not expire: when csig agent dies, the last values stay advertised; lease: none in the fleet file accepts that"
-	untried   = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID there is its chip's to say"
-	outerTags = "bridging follows the VID of the tag, which is the signal: VRP takes another TPID than 0x8100 for the outer tag alone"
-	sGap      = "an update of an applied policy makes it ineffective for a short time, twice for each change: tags pass untouched meanwhile (how long is not written anywhere; csig qualify measures it)"
-	ceGap     = "traffic-policy atomic-update-mode is not configured: while a change is delivered tags may pass untouched"
+	noStrip    = "a traffic policy marks VLAN IDs and removes no tag"
+	noLease    = "a configuration does not expire: when csig agent dies, the last values stay advertised; lease: none in the fleet file accepts that"
+	untried    = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID there is its chip's to say"
+	outerTags  = "bridging follows the VID of the tag, which is the signal: VRP takes another TPID than 0x8100 for the outer tag alone"
+	tpidChange = "ordinary tags with 0x8100 are untagged frames at a port whose outer tags have another TPID"
+	sGap       = "an update of an applied policy makes it ineffective for a short time, twice for each change: tags pass untouched meanwhile (how long is not written anywhere; csig qualify measures it)"
+	ceGap      = "traffic-policy atomic-update-mode is not configured: while a change is delivered tags may pass untouched"
 )
 
 const (
@@ -97,7 +98,7 @@ func (p *profile) traits() vendors.Traits {
 		Survives: vendors.That(false, assumed("csig never saves the configuration; what an operator saves meanwhile comes back, and csig removes or takes it over")),
 
 		TPIDs:      vendors.That(p.tpids, x.tpid),
-		TPIDChange: vendors.That("another TPID makes ordinary tags with 0x8100 untagged frames at the port: the operator configures it, not csig", x.tpid),
+		TPIDChange: vendors.That(tpidChange, x.tpid),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{defaultTPID}, x.tpid),
 
 		Independent: vendors.That(false, assumed(outerTags)),
@@ -146,7 +147,7 @@ func (p *profile) facts() vendors.Facts {
 			"an edit of an applied policy: " + x.edit.From,
 			"what is in hardware: " + x.status.From,
 			"room: " + x.limits.From + "; csig leaves at most 16 of each unused",
-			"the TPID of outer tags is each port's own (qinq protocol), which the operator configures",
+			"the TPID of outer tags is each port's own (qinq protocol): csig sets it at ports that update and have the default, and gives that back; another is refused; ports where tags come in, and which do not update, are the operator's",
 			"csig reads the running configuration, of which it keeps QoS objects and what concerns them at interfaces alone",
 			"the hash of the profile is not recorded on the switch",
 		},

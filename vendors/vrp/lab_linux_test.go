@@ -51,8 +51,8 @@ type lab struct {
 	driver   *Driver
 }
 
-// newLab makes one of a platform. Its operator has configured the TPID, and on a CloudEngine
-// that updates leave no gap.
+// newLab makes one of a platform. On a CloudEngine its operator has configured that updates
+// leave no gap.
 func newLab(t testing.TB, platform string) *lab {
 	t.Helper()
 	l := &lab{platform: platform, ports: portsOf[platform]}
@@ -64,9 +64,6 @@ func newLab(t testing.TB, platform string) *lab {
 		l.Type("traffic-policy atomic-update-mode")
 	}
 	l.Changed = func(list []vrptest.Port) []int { return l.program(t, list) }
-	for _, p := range l.ports {
-		l.Type("interface "+p, "qinq protocol 9100")
-	}
 	l.server = clitest.New(t, l.Shell)
 	l.driver = l.open(t)
 	return l

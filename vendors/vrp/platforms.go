@@ -1,6 +1,7 @@
 package vrp
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -34,11 +35,18 @@ func applied(verb string) func(string) string {
 	return func(policy string) string { return verb + "traffic-policy " + policy + " outbound" }
 }
 
+func qinq(tpid uint16) string {
+	if tpid == defaultTPID {
+		return "undo qinq protocol"
+	}
+	return fmt.Sprintf("qinq protocol %04x", tpid)
+}
+
 var profiles = map[string]*profile{
 	SSeries: {
 		name: SSeries, other: CloudEngine, example: "XGigabitEthernet0/0/1", runs: "VRP 5",
 		dialect: &qos.Dialect{
-			All: "operator and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "),
+			All: "operator and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq, DefaultTPID: defaultTPID,
 			Words: map[qos.Position]qos.Words{qos.Outer: {PCP: "if-match 8021p", VID: "if-match vlan-id", Mark: "remark vlan-id"}},
 			Idle:  []string{"permit"},
 		},
@@ -49,7 +57,7 @@ var profiles = map[string]*profile{
 	CloudEngine: {
 		name: CloudEngine, other: SSeries, example: "100GE1/0/1", runs: "VRP 8 or YunShan OS", commits: true,
 		dialect: &qos.Dialect{
-			All: "type and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "), Numbered: true,
+			All: "type and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq, DefaultTPID: defaultTPID, Numbered: true,
 			Words: map[qos.Position]qos.Words{qos.Outer: {PCP: "if-match 8021p", VID: "if-match vlan", Mark: "vlan-mapping vlan"}},
 			Idle:  []string{"permit"},
 		},

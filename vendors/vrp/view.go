@@ -115,7 +115,7 @@ func (v *view) setup() vendors.Setup {
 	switch len(records) {
 	case 0:
 		if len(ports) == 0 {
-			if classes, behaviors := v.Idle(); len(classes)+len(behaviors)+len(v.Orphans()) > 0 {
+			if classes, behaviors := v.Idle(); len(classes)+len(behaviors)+len(v.Orphans())+len(v.Found()) > 0 {
 				s.Damaged = "there are classifiers, behaviors or policies of csig's, and nothing else"
 			}
 			return s
@@ -140,6 +140,8 @@ func (v *view) damage(name string, tpid uint16) string {
 	switch why := v.refuses(name, tpid); {
 	case why != nil:
 		return why.Error()
+	case tpid != 0 && p.TPID != tpid:
+		return fmt.Sprintf("the TPID of its outer tags is 0x%04x", p.TPID)
 	case !p.Ours():
 		return "its policy is not applied"
 	case len(strays) > 0:
@@ -161,8 +163,8 @@ func (v *view) refuses(name string, tpid uint16) error {
 		return &vendors.ForeignError{What: "traffic policy " + p.Foreign() + " is applied at its outbound direction: remove it (undo traffic-policy " + p.Foreign() + " outbound)"}
 	case v.Alien(name) != "":
 		return v.alien(name)
-	case tpid != 0 && p.TPID != tpid:
-		return fmt.Errorf("the TPID of its outer tags is 0x%04x: configure qinq protocol %04x on every port that CSIG tags pass", p.TPID, tpid)
+	case tpid != 0 && !v.TakesTPID(p, tpid):
+		return &vendors.ForeignError{What: fmt.Sprintf("the TPID of its outer tags is 0x%04x, which csig did not set, and the domain's is 0x%04x: remove it (undo qinq protocol)", p.TPID, tpid)}
 	}
 	return nil
 }

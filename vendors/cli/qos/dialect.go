@@ -19,6 +19,11 @@ type Dialect struct {
 	// Unapply the one that takes it off.
 	Apply, Unapply func(policy string) string
 
+	// TPID is the line of a port's view that gives its outer tags a TPID; DefaultTPID is that
+	// of a port without one.
+	TPID        func(tpid uint16) string
+	DefaultTPID uint16
+
 	// Numbered is where a binding has a number of its own in its policy ("precedence"), and
 	// no two can have the same.
 	Numbered bool

@@ -242,7 +242,7 @@ func (s *Script) oldest(names []string, keep int) []string {
 	return names
 }
 
-// Note records a setup by its RecordName beside what is recorded; Forget removes every other
+// Note makes a behavior without actions, which records a setup beside what is recorded; Forget removes every other
 // record. Between the two the switch has what a change leads from, and to.
 func (s *Script) Note(record string) {
 	if _, there := s.View.Behaviors[record]; !there {
