@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/setup"
+	"github.com/csig-agent/csig/vendors/iosxr"
 	"github.com/csig-agent/csig/vendors/nxos"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -21,6 +22,7 @@ var setups = []struct {
 	dialect *setup.Dialect
 }{
 	{"Cisco NX-OS", "nxos", nxos.Platform, nxos.Dialect},
+	{"Cisco IOS XR", "iosxr", iosxr.Platform, iosxr.Dialect},
 }
 
 func registerSetups(r *Registry) {

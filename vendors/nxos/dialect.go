@@ -72,7 +72,7 @@ func lost(p *setup.Port, ago time.Duration) string {
 // slots have csig's record as remarks.
 func parse(answers [][]string) *setup.View {
 	v := &setup.View{Identity: identity(answers[0]), Slots: map[string][]setup.Comment{}}
-	sections(answers[1], func(head string, lines []string) {
+	setup.Sections(answers[1], func(head string, lines []string) {
 		name, ok := strings.CutPrefix(head, "interface ")
 		if !ok || portName(name) != "" {
 			return
@@ -81,7 +81,7 @@ func parse(answers [][]string) *setup.View {
 		for _, line := range lines {
 			switch w := strings.Fields(line); {
 			case len(w) == 4 && strings.HasPrefix(line, "switchport dot1q ethertype "):
-				p.TPID = hex(w[3])
+				p.TPID = setup.Hex(w[3])
 			case w[0] == "mtu" && len(w) == 2:
 				p.MTU, _ = strconv.Atoi(w[1])
 			case w[0] == "channel-group" && len(w) > 1:
@@ -90,21 +90,12 @@ func parse(answers [][]string) *setup.View {
 		}
 		v.Ports = append(v.Ports, p)
 	})
-	sections(answers[2], func(head string, lines []string) {
+	setup.Sections(answers[2], func(head string, lines []string) {
 		slot, ok := strings.CutPrefix(head, "ip access-list ")
 		if !ok || !slices.Contains(setup.Slots[:], slot) {
 			return
 		}
-		v.Slots[slot] = []setup.Comment{}
-		for _, line := range lines {
-			number, text, ok := strings.Cut(line, " remark ")
-			seq, err := strconv.Atoi(number)
-			if !ok || err != nil {
-				v.Foreign = line
-				continue
-			}
-			v.Slots[slot] = append(v.Slots[slot], setup.Comment{Seq: seq, Text: text})
-		}
+		v.Remarks(slot, lines)
 	})
 	at := map[string]*setup.Port{}
 	for i := range v.Ports {
@@ -123,41 +114,13 @@ func parse(answers [][]string) *setup.View {
 	return v
 }
 
-// sections calls f for each line at the margin with those indented below it.
-func sections(lines []string, f func(head string, lines []string)) {
-	head := ""
-	var body []string
-	for _, line := range append(lines, "!") {
-		text := strings.TrimSpace(line)
-		switch {
-		case text == "":
-		case line[0] == ' ' && head != "":
-			body = append(body, text)
-		case line[0] != ' ':
-			if head != "" {
-				f(head, body)
-			}
-			head, body = text, nil
-		}
-	}
-}
-
-// hex is a TPID as Spell has it; anything else stays as it is, and is never csig's.
-func hex(word string) string {
-	n, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 16)
-	if err != nil {
-		return untrusted.Text(word, 16)
-	}
-	return fmt.Sprintf("0x%04x", n)
-}
-
 // status reads a line of what `show interface` prints of a port.
 func status(p *setup.Port, w []string) {
 	switch line := strings.Join(w, " "); {
 	case len(w) > 2 && w[0] == "MTU" && strings.HasPrefix(w[2], "bytes"):
 		p.Now, _ = strconv.Atoi(w[1])
 	case len(w) == 3 && strings.HasPrefix(line, "EtherType is "):
-		p.InForce = hex(w[2])
+		p.InForce = setup.Hex(w[2])
 	case line == "Port mode is routed":
 		p.Refused = "it is a routed port, which has no TPID (no switchport)"
 	case strings.HasPrefix(line, "Last link flapped "):

@@ -2,32 +2,6 @@ package unsupported
 
 import "github.com/csig-agent/csig/vendors"
 
-func iosxr() Platform {
-	circuits := read("Cisco NCS 5500 L2VPN Configuration Guide 7.0.x, Configure Virtual LANs in Layer 2 VPNs: an attachment circuit covers all frames received and sent with a VLAN tag")
-	ethertype := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype")
-	dot1ad := read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, encapsulation dot1ad dot1q: hyphens and commas make ranges of VIDs")
-	commit := read("ansible-collections/cisco.iosxr docs/cisco.iosxr.iosxr_cliconf.rst, commit confirmed")
-	t := vendors.Traits{
-		Access:     vendors.That("SSH", assumed("scrapli/scrapligo assets/platforms/cisco_iosxr.yaml drives its CLI; csig does not yet")),
-		MatchVID:   vendors.That(vendors.MatchRange, dot1ad),
-		MatchPCP:   vendors.That(vendors.MatchNone, assumed("encapsulation commands match VIDs")),
-		MatchDEI:   vendors.That(vendors.MatchNone, assumed("encapsulation commands match VIDs")),
-		Key:        vendors.That(vendors.KeySubinterface, circuits),
-		Stage:      vendors.That(vendors.StageIngress, circuits),
-		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, assumed("rewrite ingress tag translate")),
-		Txn:        vendors.That(vendors.TxnCandidate, commit),
-		Revert:     vendors.That("commit confirmed", commit),
-		TPIDs:      vendors.That(vendors.TPIDs{List: vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, read("Cisco ASR 9000 VPN and Ethernet Services Command Reference, dot1q tunneling ethertype (0x9100 and 0x9200, of the port) and encapsulation dot1ad dot1q (0x88a8, of a subinterface, to which the port's does not apply)")),
-		TPIDChange: vendors.That("it changes the outer tag of every QinQ subinterface of the port", ethertype),
-		VLANTPIDs:  vendors.That(vendors.TPIDList{0x8100}, ethertype),
-		Strip:      vendors.That(vendors.StripNone, assumed("rewrite … pop takes the tag of one subinterface's VID, and restores it in the other direction")),
-		Native:     vendors.That("", assumed("no text of Cisco's on IOS XR that mentions CSIG was found")),
-	}
-	follows(&t, circuits)
-	unrouted(&t)
-	return platform("iosxr", "Cisco IOS XR", "tags are matched at ingress, before the egress port is known, and by subinterface: it would take one for every VID", circuits, t)
-}
-
 func iosxe() Platform {
 	efp := read("Cisco ME 3800X and 3600X Switch Software Configuration Guide OL-23400-01, ch. 11, Configuring EFPs")
 	confirmed := read("Cisco IOS 17.x System Management, Configuration Rollback Confirmed Change")

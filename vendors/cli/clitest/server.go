@@ -214,6 +214,13 @@ func (s *Server) session(ch io.ReadWriteCloser) {
 	sh := s.open()
 	prompt := sh.Prompt()
 	s.work.Unlock()
+	if end, ok := sh.(interface{ Ended() }); ok { // it gives back locks
+		defer func() {
+			s.work.Lock()
+			defer s.work.Unlock()
+			end.Ended()
+		}()
+	}
 	in := bufio.NewReader(ch)
 	var line []byte
 	if !put(ch, "\r\n"+prompt) {

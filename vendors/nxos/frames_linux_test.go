@@ -1,0 +1,80 @@
+package nxos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/nxos/nxostest"
+)
+
+func TestMain(m *testing.M) {
+	fabric.Tests(m, func() (func(), error) {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo) // for the command line; frames have namespaces of their own
+		}
+		return func() {}, err
+	})
+}
+
+// trunk is a port of the switch as the data plane has it.
+func trunk(p nxostest.Port) *plane.Trunk {
+	t := &plane.Trunk{TPIDs: []uint16{p.TPID}, Native: p.Untagged()}
+	for _, r := range []plane.Range{{First: p.VLANs.First, Last: min(p.VLANs.Last, nxostest.Reserved.First-1)}, {First: nxostest.Reserved.Last + 1, Last: p.VLANs.Last}} {
+		if r.First <= r.Last {
+			t.VLANs = append(t.VLANs, r)
+		}
+	}
+	return t
+}
+
+// TestFrames: frames show what a TPID is, what its loss does to tags, and that they pass
+// again.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plane.New(t, 3)
+	const csig = 0x9100
+	b.Changed = func(list []nxostest.Port) {
+		var ports []plane.Port
+		for _, out := range list {
+			ports = append(ports, plane.Bridge(trunk(list[0]), trunk(out), 0x8100, csig))
+		}
+		if _, err := p.Program(ports); err != nil {
+			t.Error(err)
+		}
+	}
+	b.Type("interface "+eth1, "description to hosts", "switchport trunk allowed vlan 2-4093", "exit") // programs the data plane
+	tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
+	frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x0f85), tag(csig, 0x1fe5), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}
+	look := func(when, want string) {
+		t.Helper()
+		got := fmt.Sprintf("%04x", p.Exchange(t, 2, frames, func([]plane.Tag) bool { return true }))
+		if got != want {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	// The trunks do not carry VLAN 1, where untagged frames are; VLANs from 3968 on are reserved.
+	const off = "[[] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]"
+	const on = "[[{9100 2385}] [] [] [] []]"
+	look("before", off)
+	s := want(csig, eth1, eth2)
+	b.apply(t, s)
+	look("applied", on)
+	b.Flap(eth2)
+	look("after a flap", "[[{8100 2385}] [] [] [] []]")
+	b.now = b.now.Add(2 * time.Minute)
+	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted {
+		t.Errorf("%+v, %v", res, err)
+	}
+	look("set again", on)
+	if err := b.driver.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look("off", off)
+}
