@@ -52,7 +52,12 @@ func (d *Driver) listen(ctx context.Context) error {
 	} else {
 		d.session.wire = &redisWire{db: d.db, sub: sub, channel: channelOf(id)}
 	}
-	if _, err := d.checkListeners(ctx); err != nil { // of two that begin together, each sees the other now
+	moved, err := d.checkListeners(ctx) // of two that begin together, each sees the other now
+	if moved != nil {
+		moved.Close()
+		err = fmt.Errorf("orchagent takes rows over ZeroMQ, and no longer those of %s: csig looks again", channelOf(id))
+	}
+	if err != nil {
 		d.hangUp()
 		d.leave()
 		return err

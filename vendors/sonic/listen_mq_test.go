@@ -7,6 +7,8 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,4 +159,69 @@ func TestLeftBehind(t *testing.T) {
 	if len(keys) < 4 || keys[0] != key || keys[1] != fenceKey || keys[2] != fenceKey {
 		t.Errorf("orchagent was asked for %q", keys)
 	}
+}
+
+// TestListenerMoves: an orchagent that takes rows over ZeroMQ since csig began to listen to
+// Redis is seen, and no connection to it is left open.
+func TestListenerMoves(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, sonictest.R202605, "Ethernet0")
+	var subscribed atomic.Bool
+	var open atomic.Int32
+	db := sonicdb.New(sonicdb.Options{File: l.sw.Redis.File, Socket: l.sw.Redis.Socket, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := sonictest.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		if address == l.sw.Endpoint() {
+			open.Add(1)
+			return &countedConn{Conn: c, open: &open}, nil
+		}
+		return movedConn{c, &subscribed}, nil
+	}})
+	_ = l.db.Close()
+	l.db, l.cfg.Endpoint = db, l.sw.Endpoint()
+	if err := l.listen(t.Context()); err == nil || !strings.Contains(err.Error(), "looks again") {
+		t.Fatalf("listen: %v", err)
+	}
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d connections to orchagent are open", n)
+	}
+	if err := l.listen(t.Context()); err != nil || !l.session.overMQ() || open.Load() != 1 {
+		t.Errorf("again: %v, %d connections", err, open.Load())
+	}
+}
+
+// movedConn is a connection to a Redis of which a process seems to take P4RT_TABLE until csig
+// waits for its answers.
+type movedConn struct {
+	net.Conn
+	subscribed *atomic.Bool
+}
+
+func (c movedConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("SUBSCRIBE")) {
+		c.subscribed.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c movedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.subscribed.Load() {
+		copy(b[:n], bytes.ReplaceAll(b[:n], []byte("P4RT_TABLE_CHANNEL@0\r\n:0"), []byte("P4RT_TABLE_CHANNEL@0\r\n:1")))
+	}
+	return n, err
+}
+
+// countedConn counts itself while it is open.
+type countedConn struct {
+	net.Conn
+	open   *atomic.Int32
+	closed sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.closed.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
