@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -33,7 +34,8 @@ const deadManGrace = 5 * time.Second
 // needsDeadMan tells whether a dead-man on the device is what withdraws the signal.
 func (a *Agent) needsDeadMan() bool {
 	f := &a.facts
-	return !a.cfg.Shadow && f.Lease.Level == vlanrules.Refused && f.ConfigUpdates != nil && f.ConfigUpdates.DeadMan != "" && a.cfg.Device.Lease != inventory.LeaseNone
+	return !a.cfg.Shadow && f.Lease.Level == vlanrules.Refused && f.ConfigUpdates != nil && f.ConfigUpdates.DeadMan != "" && a.cfg.Device.Lease != inventory.LeaseNone &&
+		slices.ContainsFunc(a.ports, func(p port) bool { return p.cfg.Action == vlanrules.Update })
 }
 
 // deadManReady tells whether the device may be updated, and arms its dead-man and lets it

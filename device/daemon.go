@@ -3,8 +3,10 @@ package device
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -12,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Daemon is a device that is driven through its csig agent.
@@ -37,6 +40,8 @@ var (
 	_ vendors.MTUSetter    = (*Daemon)(nil)
 	_ vendors.LinkProber   = (*Daemon)(nil)
 	_ vendors.AutoReverter = (*Daemon)(nil)
+
+	_ vendors.DeadManProver = (*Daemon)(nil)
 )
 
 // daemonOf is where a device's agent listens: as the fleet file says, or at the usual
@@ -170,6 +175,18 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	}
 	c.Detail = t.configChange(have, want)
 	return append([]vendors.Change{c}, out...), nil
+}
+
+// DeadManProof is what the daemon's agent knows of the dead-man on its device.
+func (t *Daemon) DeadManProof(ctx context.Context) (time.Duration, error) {
+	s, err := t.Status(ctx)
+	if err != nil || s.DeadMan == nil || s.DeadMan.State == api.DeadManArmed {
+		return 0, err
+	}
+	if s.DeadMan.State == api.DeadManFailed {
+		return 0, errors.New(untrusted.Text(s.DeadMan.Reason, 500))
+	}
+	return time.Duration(s.DeadMan.AfterNS), vendors.ErrNotProved
 }
 
 // Close ends the connections.

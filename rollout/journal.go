@@ -50,6 +50,7 @@ const (
 const (
 	EventWatch  Event = "watch"  // Wave: the gate learns what the ports lose before it
 	EventJudge  Event = "judge"  // Wave: the gate judges it
+	EventProve  Event = "prove"  // Wave, Device: its dead-man has to fire once, Within
 	EventVerify Event = "verify" // all that was changed is read back
 	EventHand   Event = "hand"   // Device: an Off is at it
 )

@@ -32,6 +32,7 @@ type Progress struct {
 	Err    error
 	Judged Judgement // of EventGate
 
+	Within  time.Duration // of EventProve: 0: it is not armed yet
 	Reverts time.Duration // of EventAutoRevert: when the device auto-reverts; 0: it cannot, for Err
 }
 
@@ -51,7 +52,8 @@ type Run struct {
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
 	StopAfter string
 
-	mu sync.Mutex // guards Journal and Report while steps run side by side
+	mu       sync.Mutex      // guards Journal, Report and unproved while steps run side by side
+	unproved map[string]bool // devices whose dead-man has not fired yet
 }
 
 // ErrPaused is the error of an Apply that stopped where it was asked to.
@@ -139,6 +141,9 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 	if err != nil {
 		return err
 	}
+	if err := r.prove(ctx, r.unprovedOf(devices, todo), Progress{Stage: stage.Name, Wave: w.Name}); err != nil {
+		return fmt.Errorf("after wave %s: %w", name, err)
+	}
 	var verdict string
 	var judged Judgement
 	if r.Gate != nil {
@@ -203,6 +208,9 @@ func (r *Run) step(ctx context.Context, step *plans.Step, want vendors.Setup, mt
 		mark, err := r.arm(ctx, t, step, p)
 		if err == nil {
 			err = applyAndVerify(ctx, t, want)
+		}
+		if err == nil && start == EventStart {
+			r.askProof(ctx, t, step.Device)
 		}
 		if err == nil && mark != "" {
 			err = r.confirm(ctx, step.Device, want, mark)

@@ -10,6 +10,16 @@ import (
 // the device have fallen back, and the dead-man has to be armed again.
 var ErrDeadManFired = errors.New("the dead-man on the device has fired: its ports have fallen back")
 
+// ErrNotProved is the error of a dead-man that has not fired yet, as it has to once.
+var ErrNotProved = errors.New("it has not fired yet")
+
+// DeadManProver is a device whose agent lets its dead-man fire once before it updates anything.
+type DeadManProver interface {
+	// DeadManProof is nil where it has fired, or none is needed. Else it is ErrNotProved, with how long it
+	// takes to fire, 0 where it is not armed yet, or says why it never will.
+	DeadManProof(ctx context.Context) (after time.Duration, err error)
+}
+
 // DeadMan is a driver whose device makes its ports fall back by itself when the agent is
 // gone, though its data plane has no lease: by a script or a timer of its own
 // (ConfigUpdates.DeadMan names it). Driver.Remove removes it, and what it leaves when it has

@@ -246,6 +246,8 @@ func (s *progress) note(p *rollout.Progress) (over string) {
 		s.gate = "reading back all that was changed"
 	case rollout.EventJudge:
 		s.gate = "watching the ports, then reading back and probing"
+	case rollout.EventProve:
+		s.gate = "waiting until the dead-man of each device has fired once"
 	case rollout.EventGate:
 		s.gate = ""
 		s.failed = s.failed || p.Err != nil && !errors.Is(p.Err, errInterrupted) && !errors.Is(p.Err, context.Canceled)
@@ -336,6 +338,11 @@ func (s *progress) text(p rollout.Progress) string {
 			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
 		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
+	case rollout.EventProve:
+		if p.Within == 0 {
+			return fmt.Sprintf("%s  %s: its dead-man is to be armed, and has to fire once before anything is updated", where, p.Device)
+		}
+		return fmt.Sprintf("%s  %s: its dead-man is armed, and has to fire in %v before anything is updated", where, p.Device, p.Within)
 	case rollout.EventUndone:
 		text := fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
 		if p.Err != nil {

@@ -1,0 +1,93 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// Waiting for a proof.
+const (
+	proofPoll    = time.Second
+	proofBesides = 2 * time.Minute  // that its agent may take beside the dead-man's own time: the first readings, slow commands
+	proofMost    = 30 * time.Minute // whatever a device states
+)
+
+// askProof notes a device whose dead-man is not proved.
+func (r *Run) askProof(ctx context.Context, t Target, device string) {
+	d, ok := vendors.As[vendors.DeadManProver](t)
+	if !ok {
+		return
+	}
+	if _, err := d.DeadManProof(ctx); err != nil { // whatever it is: it is asked again
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.unproved == nil {
+			r.unproved = map[string]bool{}
+		}
+		r.unproved[device] = true
+	}
+}
+
+// unprovedOf are the devices of a wave to wait for: those that were noted, and those whose
+// steps an earlier run did.
+func (r *Run) unprovedOf(devices []string, todo []*plans.Step) (out []string) {
+	for _, name := range devices {
+		if r.unproved[name] || !slices.ContainsFunc(todo, func(s *plans.Step) bool { return s.Device == name }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// prove waits until the dead-mans of a wave's devices have fired, as each agent lets its own
+// before it updates anything: a wave whose devices cannot be trusted with a signal is not done.
+func (r *Run) prove(ctx context.Context, devices []string, p Progress) error {
+	return SideBySide(ctx, r.Parallel, devices, false, func(device string) error {
+		return with(ctx, r.Open, proofMost+proofPoll, device, func(ctx context.Context, t Target) error {
+			d, ok := vendors.As[vendors.DeadManProver](t)
+			if !ok {
+				return nil
+			}
+			if err := r.proved(ctx, d, device, p); err != nil {
+				return fmt.Errorf("its dead-man: %w", err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.unproved, device)
+			return nil
+		})
+	})
+}
+
+func (r *Run) proved(ctx context.Context, d vendors.DeadManProver, device string, p Progress) error {
+	p.Device = device
+	began, reported := time.Now(), time.Duration(-1)
+	poll := time.NewTicker(proofPoll)
+	defer poll.Stop()
+	for {
+		after, err := d.DeadManProof(ctx)
+		switch limit := min(after+proofBesides, proofMost); {
+		case errors.Is(err, vendors.ErrNotProved) && time.Since(began) < limit:
+		case errors.Is(err, vendors.ErrNotProved):
+			return fmt.Errorf("it was not seen to fire within %v (csig status shows what its agent waits for), so nothing is updated", limit)
+		default:
+			return err
+		}
+		if p.Within = after; reported != after {
+			reported = after
+			p.Event = EventProve
+			r.report(p)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-poll.C:
+		}
+	}
+}
