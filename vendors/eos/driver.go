@@ -242,14 +242,15 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		d.wanted = nil
 		return err
 	}
-	s.other = nil
-	if len(old.dels) > 0 && !held {
-		if err := d.commit(ctx, old); err != nil {
-			return err
-		}
+	if err := d.inHardware(ctx, s); err != nil {
+		d.view = nil
+		return err
+	}
+	if !held { // else the next update does
+		err = d.commit(ctx, old)
 	}
 	d.view = nil
-	return nil
+	return err
 }
 
 // start has the driver know the switch's setup.
@@ -272,9 +273,14 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 		}
 	}
 	s.record(v, record, true)
-	for _, name := range v.of(updateRecord) {
-		if !ports.HasPort(name) {
-			s.record(v, ofPort(updateRecord, name), false)
+	for _, name := range v.records { // also of ports that there are no more
+		if port, ok := portOf(updateRecord, name); ok && !ports.HasPort(port) {
+			s.record(v, name, false)
+		}
+		for _, kind := range []string{passRecord, tpidRecord} {
+			if port, ok := portOf(kind, name); ok && v.port(port) == nil {
+				s.record(v, name, false)
+			}
 		}
 	}
 	passing := map[string]bool{}

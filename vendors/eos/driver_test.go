@@ -196,6 +196,30 @@ func TestTableFull(t *testing.T) {
 	}
 }
 
+// TestSetupWithoutRoom: a setup whose flows are not in hardware is an error of the port.
+func TestSetupWithoutRoom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.Changed = func([]eostest.Flow) int { return 3 }
+	err := b.driver.Apply(t.Context(), setupFor(ports[1]))
+	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != ports[1] || !strings.Contains(err.Error(), "not in hardware") {
+		t.Error(err)
+	}
+	// With other signals, nothing old goes before the new is there.
+	b.Changed = nil
+	b.apply(t, setupFor(ports[1]))
+	if _, err := b.driver.Update(t.Context(), to(ports[1], 9), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	old := b.driver.forwardedFlow(t)
+	b.Changed = func([]eostest.Flow) int { return 3 }
+	one := setupFor(ports[1])
+	one.Signals = one.Signals[:1]
+	if err := b.driver.Apply(t.Context(), one); err == nil || !strings.Contains(b.Running(), "flow "+old+"\n") {
+		t.Errorf("%v\n%s", err, b.Running())
+	}
+}
+
 // TestInterrupted ends the session at every line of a change, before it is carried out and
 // after: the next update finds what is there and finishes it, and no configuration session stays.
 func TestInterrupted(t *testing.T) { interrupted(t, 11) }

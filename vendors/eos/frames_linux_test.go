@@ -59,6 +59,30 @@ func TestEveryTag(t *testing.T) {
 	}
 }
 
+// TestEveryTagOfUEC is TestEveryTag in the layout uec, where a tag with D=1 is left alone.
+func TestEveryTagOfUEC(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	setup := setupFor(ports[1])
+	setup.Layout = quantize.UEC
+	l.apply(t, setup)
+	in := vlanrules.Intent{Signal: quantize.MinABW, Action: vlanrules.Update, S: 11, LM: 33}
+	l.give(t, ports[1], in)
+	var tags []uint16
+	for tci := range uint16(1 << 13) { // T=0, either DEI
+		tags = append(tags, tci)
+	}
+	for i, got := range l.exchange(t, 2, tags) {
+		want := tags[i]
+		if want>>7&31 > 11 && want&1 == 0 {
+			want = want&0xf000 | 11<<7 | 33<<1
+		}
+		if got != want {
+			t.Fatalf("%04x leaves as %04x, want %04x", tags[i], got, want)
+		}
+	}
+}
+
 // TestBetweenLines looks at frames after every command that changes what the switch does,
 // of changes of the bucket: each has the old or the new value.
 func TestBetweenLines(t *testing.T) {

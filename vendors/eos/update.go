@@ -96,32 +96,57 @@ func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*sc
 	if err := d.commit(ctx, adds); err != nil {
 		return gone, nil, err
 	}
-	why := map[string]string{}
-	if len(adds.adds) > 0 {
-		if why, err = d.notInHardware(ctx, adds); err != nil {
-			return gone, nil, err
-		}
+	mine := map[string][]string{}
+	for _, name := range sorted(adds.adds) {
+		port := d.portOf(name)
+		mine[port] = append(mine[port], name)
+	}
+	bad := map[string]bool{}
+	err = d.inHardware(ctx, adds)
+	vendors.EachPort(err, func(port string, why error) {
+		bad[port], failed = true, append(failed, &vendors.PortError{Port: port, Err: why})
+	})
+	if err != nil && len(failed) == 0 {
+		return gone, nil, err
 	}
 	for _, port := range sorted(olds) {
-		bad := ""
-		var mine []string
-		for _, name := range sorted(adds.adds) {
-			if r, _ := parseRule(name); d.forward(r.forward).Port == port {
-				mine = append(mine, name)
-				if why[name] != "" {
-					bad = fmt.Sprintf("flow %s is configured and not in hardware: %s", name, why[name])
-				}
-			}
-		}
-		if bad == "" {
+		if bad[port] {
+			gone.del(d.view, mine[port]...)
+			d.signals[port].Reset()
+		} else {
 			gone.del(d.view, olds[port].dels...)
-			continue
 		}
-		gone.del(d.view, mine...)
-		d.signals[port].Reset()
-		failed = append(failed, &vendors.PortError{Port: port, Err: errors.New(bad)})
 	}
 	return gone, failed, nil
+}
+
+// portOf is the port of one of csig's flows.
+func (d *Driver) portOf(flow string) string {
+	r, _ := parseRule(flow)
+	if f := d.forward(r.forward); f != nil {
+		return f.Port
+	}
+	return ""
+}
+
+// inHardware is an error for each port of which a new flow is not in hardware.
+func (d *Driver) inHardware(ctx context.Context, s *script) error {
+	if len(s.adds) == 0 {
+		return nil
+	}
+	why, err := d.notInHardware(ctx, s)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	seen := map[string]bool{}
+	for _, name := range sorted(why) {
+		if port := d.portOf(name); !seen[port] {
+			seen[port] = true
+			failed = append(failed, &vendors.PortError{Port: port, Err: fmt.Errorf("flow %s is configured and not in hardware: %s", name, why[name])})
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left

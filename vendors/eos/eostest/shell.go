@@ -39,7 +39,6 @@ type shell struct {
 	page    int
 	modes   []mode // above privileged EXEC
 	session string // of the configuration, "" for the running one
-	fresh   int    // of flows
 }
 
 func (s *shell) mode() mode {
