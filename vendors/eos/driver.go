@@ -247,7 +247,11 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	if !held { // else the next update does
-		err = d.commit(ctx, old)
+		var gone [][]string
+		for _, p := range want.Ports {
+			gone = append(gone, slices.DeleteFunc(slices.Clone(old.dels), func(flow string) bool { return d.portOf(flow) != p.Port }))
+		}
+		err = d.takeOut(ctx, gone)
 	}
 	d.view = nil
 	return err

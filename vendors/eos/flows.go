@@ -43,9 +43,8 @@ func (d *Driver) rules(port string, table vlanrules.Table, band int) map[string]
 }
 
 // replace adds to a script a port's flows for these intents, in a band of its own over or
-// under those that there are, and to old the flows that go when they are in hardware: the
-// lowest band first, so that none shows what it hid. There is nothing to do where the port
-// has them.
+// under those that there are, and to old the flows that go when they are in hardware. There
+// is nothing to do where the port has them.
 func (d *Driver) replace(s, old *script, v *view, port string, intents []vlanrules.Intent) error {
 	table, err := d.covers(intents)
 	if err != nil {
@@ -64,13 +63,7 @@ func (d *Driver) replace(s, old *script, v *view, port string, intents []vlanrul
 			return &vendors.PermanentError{Port: port, Err: err}
 		}
 	}
-	names := append(sorted(held), damaged...)
-	slices.SortStableFunc(names, func(a, b string) int {
-		x, _ := parseRule(a)
-		y, _ := parseRule(b)
-		return x.band - y.band
-	})
-	old.del(v, names...)
+	old.del(v, append(sorted(held), damaged...)...)
 	return nil
 }
 

@@ -130,6 +130,48 @@ func TestBetweenLines(t *testing.T) {
 	}
 }
 
+// TestAfterABreak looks at frames while an update replaces what one that broke off has left,
+// which is flows of two values: each frame has what it had, or the new value.
+func TestAfterABreak(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.apply(t, setupFor(ports[1]))
+	give := func(s uint8) error {
+		_, err := l.driver.Update(t.Context(), to(ports[1], s), time.Minute)
+		return err
+	}
+	var tags []uint16
+	for s := range uint16(32) {
+		tags = append(tags, s<<7|126, 2<<13|s<<7|126)
+	}
+	if err := give(5); err != nil {
+		t.Fatal(err)
+	}
+	l.server.Set(clitest.Faults{Drop: func(line string) bool { return strings.HasPrefix(line, "show directflow") }})
+	if err := give(20); err == nil {
+		t.Fatal("the session did not end")
+	}
+	before := l.exchange(t, 2, tags)
+	looked, seen := 0, ""
+	l.server.Set(clitest.Faults{After: func(line string) {
+		if running := l.Running(); running != seen {
+			seen = running
+			looked++
+			for i, got := range l.exchange(t, 2, tags) {
+				if now := model(to(ports[1], 25)[0].Intents, tags[i]); got != before[i] && got != now {
+					t.Errorf("after %q: %04x leaves as %04x, want %04x or %04x", line, tags[i], got, before[i], now)
+				}
+			}
+		}
+	}})
+	if err := give(25); err != nil {
+		t.Fatal(err)
+	}
+	if looked < 3 {
+		t.Errorf("looked %d times", looked)
+	}
+}
+
 // TestSetupsInAnyOrder brings a switch from some setups to others.
 func TestSetupsInAnyOrder(t *testing.T) { inAnyOrder(t, 3) }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,10 +50,7 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 			res.Ops += n
 		}
 	}
-	gone, failed, err := d.exchange(ctx, adds, olds)
-	if err == nil {
-		err = d.commit(ctx, gone)
-	}
+	failed, err := d.exchange(ctx, adds, olds)
 	if err != nil {
 		for i := range list {
 			if g := d.signals[list[i].Port]; g != nil {
@@ -89,12 +87,11 @@ func (d *Driver) give(s, old *script, u *vendors.PortUpdate) error {
 	return nil
 }
 
-// exchange commits new flows and returns the change that takes the old ones out, or the new
-// ones of ports where one of them is not in hardware.
-func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*script) (gone *script, failed []error, err error) {
-	gone = newScript()
+// exchange commits new flows and then takes the old ones out, or the new ones of ports where
+// one of them is not in hardware.
+func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*script) (failed []error, err error) {
 	if err := d.commit(ctx, adds); err != nil {
-		return gone, nil, err
+		return nil, err
 	}
 	mine := map[string][]string{}
 	for _, name := range sorted(adds.adds) {
@@ -107,17 +104,51 @@ func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*sc
 		bad[port], failed = true, append(failed, &vendors.PortError{Port: port, Err: why})
 	})
 	if err != nil && len(failed) == 0 {
-		return gone, nil, err
+		return nil, err
 	}
+	var gone [][]string // of each port
 	for _, port := range sorted(olds) {
 		if bad[port] {
-			gone.del(d.view, mine[port]...)
+			gone = append(gone, mine[port])
 			d.signals[port].Reset()
 		} else {
-			gone.del(d.view, olds[port].dels...)
+			gone = append(gone, olds[port].dels)
 		}
 	}
-	return gone, failed, nil
+	return failed, d.takeOut(ctx, gone)
+}
+
+// takeOut commits the end of flows of ports: of each the lowest band first, and the next
+// when that is done, so that none shows what another hid.
+func (d *Driver) takeOut(ctx context.Context, ports [][]string) error {
+	var turns []*script
+	for _, names := range ports {
+		turn, last := -1, -1
+		for _, name := range byBand(names) {
+			if r, _ := parseRule(name); r.band != last {
+				turn, last = turn+1, r.band
+			}
+			if turn == len(turns) {
+				turns = append(turns, newScript())
+			}
+			turns[turn].del(d.view, name)
+		}
+	}
+	for _, s := range turns {
+		if err := d.commit(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byBand are flows, those of the lowest band first.
+func byBand(names []string) []string {
+	return slices.SortedStableFunc(slices.Values(names), func(a, b string) int {
+		x, _ := parseRule(a)
+		y, _ := parseRule(b)
+		return x.band - y.band
+	})
 }
 
 // portOf is the port of one of csig's flows.
