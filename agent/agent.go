@@ -231,6 +231,12 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) && a.mayWrite() {
 		a.noteSetup(a.apply(ctx)) // the ports that work go on
 	}
+	proof := a.dead.took == 0
+	var withDeadMan bool
+	var deadManErr error
+	if proof { // it needs no counters
+		withDeadMan, deadManErr = a.deadManReady(ctx, a.leaseDuration())
+	}
 	t0 := a.cfg.Now()
 	var err error
 	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
@@ -246,7 +252,10 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	ready, writes := a.compute(a.samples, lease, t1), false
 	t2 := a.cfg.Now()
 	if ready {
-		ready, err = a.deadManReady(ctx, lease)
+		if !proof {
+			withDeadMan, deadManErr = a.deadManReady(ctx, lease)
+		}
+		ready, err = withDeadMan, deadManErr
 		if err == nil && ready {
 			writes, err = a.pace(a.cfg.Now())
 		}

@@ -87,7 +87,10 @@ func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan,
 			return nil
 		}
 	}
-	if is.state == api.DeadManArmed && lease <= is.after || !a.mayWrite() {
+	// Its proof is part of the setup: nothing else is written then, and it takes longer than an
+	// interval. Later changes have to wait for their turn.
+	proof := is.took == 0 || is.state == api.DeadManProving
+	if is.state == api.DeadManArmed && lease <= is.after || !proof && !a.mayWrite() {
 		return nil
 	}
 	if err := a.armDeadMan(ctx, d, is, lease); err != nil {

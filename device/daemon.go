@@ -180,13 +180,17 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 // DeadManProof is what the daemon's agent knows of the dead-man on its device.
 func (t *Daemon) DeadManProof(ctx context.Context) (time.Duration, error) {
 	s, err := t.Status(ctx)
-	if err != nil || s.DeadMan == nil || s.DeadMan.State == api.DeadManArmed {
+	if err != nil || s.DeadMan == nil {
 		return 0, err
 	}
-	if s.DeadMan.State == api.DeadManFailed {
+	switch after := time.Duration(s.DeadMan.AfterNS); {
+	case s.DeadMan.State == api.DeadManFailed:
 		return 0, errors.New(untrusted.Text(s.DeadMan.Reason, 500))
+	case s.DeadMan.State != api.DeadManArmed:
+		return after, vendors.ErrNotProved
+	default:
+		return after, nil
 	}
-	return time.Duration(s.DeadMan.AfterNS), vendors.ErrNotProved
 }
 
 // Close ends the connections.

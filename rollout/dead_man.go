@@ -18,13 +18,13 @@ const (
 	proofMost    = 30 * time.Minute // whatever a device states
 )
 
-// askProof notes a device whose dead-man is not proved.
+// askProof notes a device that has a dead-man.
 func (r *Run) askProof(ctx context.Context, t Target, device string) {
 	d, ok := vendors.As[vendors.DeadManProver](t)
 	if !ok {
 		return
 	}
-	if _, err := d.DeadManProof(ctx); err != nil { // whatever it is: it is asked again
+	if after, err := d.DeadManProof(ctx); after > 0 || err != nil { // whatever it is: it is asked again
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.unproved == nil {
@@ -66,8 +66,9 @@ func (r *Run) prove(ctx context.Context, devices []string, p Progress) error {
 }
 
 func (r *Run) proved(ctx context.Context, d vendors.DeadManProver, device string, p Progress) error {
-	p.Device = device
-	began, reported := time.Now(), time.Duration(-1)
+	p.Device, p.Event = device, EventProve
+	began := time.Now()
+	r.report(p)
 	poll := time.NewTicker(proofPoll)
 	defer poll.Stop()
 	for {
@@ -76,13 +77,12 @@ func (r *Run) proved(ctx context.Context, d vendors.DeadManProver, device string
 		case errors.Is(err, vendors.ErrNotProved) && time.Since(began) < limit:
 		case errors.Is(err, vendors.ErrNotProved):
 			return fmt.Errorf("it was not seen to fire within %v (csig status shows what its agent waits for), so nothing is updated", limit)
+		case err == nil && after > 0:
+			p.Event, p.Within = EventProved, after
+			r.report(p)
+			return nil
 		default:
 			return err
-		}
-		if p.Within = after; reported != after {
-			reported = after
-			p.Event = EventProve
-			r.report(p)
 		}
 		select {
 		case <-ctx.Done():

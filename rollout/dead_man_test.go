@@ -50,7 +50,7 @@ func TestWaitsForDeadMan(t *testing.T) {
 							case time.Since(began) < tc.fires:
 								return after, vendors.ErrNotProved
 							}
-							return 0, nil
+							return after, nil
 						}}
 					}
 					return target, err
@@ -80,7 +80,7 @@ func TestWaitsForDeadMan(t *testing.T) {
 				if took := time.Since(began); err != nil || took < after || took > after+2*proofPoll {
 					t.Errorf("%v after %v", err, took)
 				}
-				if !slices.ContainsFunc(said, func(p Progress) bool { return p.Event == EventProve && p.Device == "s1" && p.Within == after }) {
+				if !slices.ContainsFunc(said, func(p Progress) bool { return p.Event == EventProved && p.Device == "s1" && p.Within == after }) {
 					t.Error("progress does not say what it waits for")
 				}
 			})

@@ -50,7 +50,8 @@ const (
 const (
 	EventWatch  Event = "watch"  // Wave: the gate learns what the ports lose before it
 	EventJudge  Event = "judge"  // Wave: the gate judges it
-	EventProve  Event = "prove"  // Wave, Device: its dead-man has to fire once, Within
+	EventProve  Event = "prove"  // Wave, Device: its dead-man has to fire once
+	EventProved Event = "proved" // Wave, Device: it has, Within
 	EventVerify Event = "verify" // all that was changed is read back
 	EventHand   Event = "hand"   // Device: an Off is at it
 )

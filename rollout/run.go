@@ -32,7 +32,7 @@ type Progress struct {
 	Err    error
 	Judged Judgement // of EventGate
 
-	Within  time.Duration // of EventProve: 0: it is not armed yet
+	Within  time.Duration // of EventProved
 	Reverts time.Duration // of EventAutoRevert: when the device auto-reverts; 0: it cannot, for Err
 }
 

@@ -15,8 +15,8 @@ var ErrNotProved = errors.New("it has not fired yet")
 
 // DeadManProver is a device whose agent lets its dead-man fire once before it updates anything.
 type DeadManProver interface {
-	// DeadManProof is nil where it has fired, or none is needed. Else it is ErrNotProved, with how long it
-	// takes to fire, 0 where it is not armed yet, or says why it never will.
+	// DeadManProof is nil where it has fired, with the time within which it does, or none is needed: 0. Else it
+	// is ErrNotProved, with that time where it is armed already, or says why it never will.
 	DeadManProof(ctx context.Context) (after time.Duration, err error)
 }
 

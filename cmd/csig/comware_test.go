@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
@@ -19,7 +22,54 @@ import (
 func TestComwarePage(t *testing.T) {
 	sw := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2")
 	sw.Type("qinq ethernet-type customer-tag 9900")
+	go func() {
+		for !strings.Contains(sw.Running(), "nqa schedule") {
+			if wait(t.Context(), 20*time.Millisecond) != nil {
+				return
+			}
+		}
+		fireDeadMan(t.Context(), sw)
+	}()
 	switchPage(t, "comware", clitest.New(t, sw.Shell), sw, "qos apply policy csig-Ten-GigabitEthernet1/0/1 outbound")
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// fireDeadMan has an agent answer one probe of the switch's dead-man, which it needs to be
+// armed, and then lets a minute of the switch's time go by without one.
+func fireDeadMan(ctx context.Context, sw *comwaretest.Switch) {
+	seen := false
+	sw.Pass(time.Minute, func(address string, _ time.Duration) bool {
+		for !seen && ctx.Err() == nil {
+			if seen = probeAnswered(ctx, address, 200*time.Millisecond); seen {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// probeAnswered sends a probe as the switch does, and tells whether it comes back.
+func probeAnswered(ctx context.Context, address string, within time.Duration) bool {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "udp", address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(within))
+	var b [16]byte
+	if _, err = conn.Write([]byte("probe")); err == nil {
+		_, err = conn.Read(b[:])
+	}
+	return err == nil
 }
 
 // TestVRPPage is TestComwarePage for docs/vrp.md.
@@ -49,7 +99,7 @@ func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 	}
 	login := "ssh: {user: " + s.Login.User + ", port: " + strconv.Itoa(int(s.Login.Port)) + ", password: {file: " + s.Login.Password.File + "}, known_hosts: " + s.Login.KnownHosts + "}"
 	fleet := strings.NewReplacer(
-		"192.0.2.30", s.Address, "192.0.2.31", s.Address, "ssh: {user: csig, key: /etc/csig/id_ed25519}", login,
+		"interval: 10s", "interval: 500ms", "192.0.2.30", s.Address, "192.0.2.31", s.Address, "ssh: {user: csig, key: /etc/csig/id_ed25519}", login,
 		"/run/csig/tor1.sock", filepath.Join(dir, "tor1.sock"), "/etc/csig/community", s.Login.Password.File).Replace(string(example))
 	if err := os.WriteFile(filepath.Join(dir, "tor1.yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)

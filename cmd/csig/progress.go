@@ -293,7 +293,7 @@ func (s *progress) report(p rollout.Progress) {
 	over := s.note(&p)
 	var err error
 	switch p.Event {
-	case rollout.EventWatch, rollout.EventJudge, rollout.EventVerify, rollout.EventHand:
+	case rollout.EventWatch, rollout.EventJudge, rollout.EventProve, rollout.EventVerify, rollout.EventHand:
 		if s.live != nil {
 			s.draw(over)
 		}
@@ -338,11 +338,8 @@ func (s *progress) text(p rollout.Progress) string {
 			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
 		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
-	case rollout.EventProve:
-		if p.Within == 0 {
-			return fmt.Sprintf("%s  %s: its dead-man is to be armed, and has to fire once before anything is updated", where, p.Device)
-		}
-		return fmt.Sprintf("%s  %s: its dead-man is armed, and has to fire in %v before anything is updated", where, p.Device, p.Within)
+	case rollout.EventProved:
+		return fmt.Sprintf("%s  %s: its dead-man has fired, as it has to: within %v without the agent", where, p.Device, p.Within)
 	case rollout.EventUndone:
 		text := fmt.Sprintf("%s  %s as it was before step %d", where, p.Device, p.Step)
 		if p.Err != nil {
@@ -394,7 +391,7 @@ func (s *progress) summary(p *rollout.Progress) string {
 		if p.Err == nil {
 			return ""
 		}
-	case rollout.EventStart, rollout.EventUndoing, rollout.EventDone:
+	case rollout.EventStart, rollout.EventUndoing, rollout.EventDone, rollout.EventProved:
 		return ""
 	}
 	return s.text(*p)
