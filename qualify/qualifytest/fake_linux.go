@@ -50,7 +50,7 @@ var fakeFaults = []struct {
 // Healthy has the bench judge a fake switch by what it is quick at: no fault is found.
 func Healthy(t *testing.T, fake func(t testing.TB) Fake) {
 	t.Parallel()
-	judged(t, fake(t), plane.Faults{}, "tpid rule-key link-flap", "")
+	Judged(t, fake(t), plane.Faults{}, "tpid rule-key link-flap", "")
 }
 
 // Faulty has it judge the switch healthy and with each fault of the plane, which is found and
@@ -59,12 +59,14 @@ func Faulty(t *testing.T, fake func(t testing.TB) Fake) {
 	for _, tc := range fakeFaults {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			judged(t, fake(t), tc.faults, tc.ask, tc.want)
+			Judged(t, fake(t), tc.faults, tc.ask, tc.want)
 		})
 	}
 }
 
-func judged(t *testing.T, f Fake, faults plane.Faults, ask, want string) {
+// Judged has it judge a switch with faults of the plane by the experiments that ask names: it
+// finds what want names, "" for nothing, and nothing else.
+func Judged(t *testing.T, f Fake, faults plane.Faults, ask, want string) {
 	t.Helper()
 	f.Plane.Set(faults)
 	fleet, err := inventory.Parse("fleet.yaml", fmt.Appendf(nil, fakeFleet, f.TPID, f.Ports[0], f.Ports[1]))

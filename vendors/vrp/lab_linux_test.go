@@ -83,10 +83,14 @@ func (l *lab) open(t testing.TB) *Driver {
 	return d
 }
 
-// fake is a switch of a platform for the bench.
+// fake is a switch of a platform for the bench. Its operator has configured the TPID: the bench
+// looks at tags before there is a setup, too.
 func fake(platform string) func(t testing.TB) qualifytest.Fake {
 	return func(t testing.TB) qualifytest.Fake {
 		l := newLab(t, platform)
+		for _, p := range l.ports {
+			l.Type("interface "+p, "qinq protocol 9100")
+		}
 		return qualifytest.Fake{Plane: l.plane, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
 	}
 }
@@ -94,6 +98,13 @@ func fake(platform string) func(t testing.TB) qualifytest.Fake {
 func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake(SSeries)) }
 
 func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake(CloudEngine)) }
+
+// TestLongGap: the bench finds the gap that an S series has by its text.
+func TestLongGap(t *testing.T) {
+	l := newLab(t, SSeries)
+	l.InGap = func() { time.Sleep(20 * time.Millisecond) } // how long is written nowhere
+	qualifytest.Judged(t, qualifytest.Fake{Plane: l.plane, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}, plane.Faults{}, "hitless", "change-not-hitless")
+}
 
 // program hands what a configuration means to the data plane.
 func (l *lab) program(t testing.TB, list []vrptest.Port) []int {
