@@ -10,19 +10,30 @@ import (
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/setup"
 	"github.com/csig-agent/csig/vendors/iosxr"
+	"github.com/csig-agent/csig/vendors/junos"
 	"github.com/csig-agent/csig/vendors/nxos"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
 
-// setups are the platforms that csig sets up over their command lines, and no more.
-var setups = []struct {
+// setUp is a platform that csig sets up over its command line, and no more.
+type setUp struct {
 	title   string
 	page    string // of docs
 	keys    inventory.Platform
 	dialect *setup.Dialect
-}{
+}
+
+// setups are those platforms.
+var setups = append([]setUp{
 	{"Cisco NX-OS", "nxos", nxos.Platform, nxos.Dialect},
 	{"Cisco IOS XR", "iosxr", iosxr.Platform, iosxr.Dialect},
+}, junosSetups()...)
+
+func junosSetups() (out []setUp) {
+	for _, j := range junos.All {
+		out = append(out, setUp{j.Title, "junos", j.Platform, j.Dialect})
+	}
+	return out
 }
 
 func registerSetups(r *Registry) {

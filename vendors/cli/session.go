@@ -139,6 +139,8 @@ func (s *Session) open() error {
 	if err != nil {
 		return err
 	}
+	prompt = strings.TrimSpace(prompt)
+	prompt = prompt[strings.LastIndexByte(prompt, '\n')+1:] // some have a line above it
 	name := nameOf.FindString(prompt)
 	if name == "" {
 		return fmt.Errorf("%w: its prompt is %q", errPosition, untrusted.Text(prompt, 80))

@@ -66,10 +66,11 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	f.Identity = c.Identity
+	r, _ := parse(c.Record) // of one that cannot be read nothing is csig's
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		f.Ports = append(f.Ports, p.Name)
-		if p.Refused != "" && !d.platform.Inner {
+		if p.Refused != "" && !d.platform.Inner && !r.ours(p) {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(p.Refused)})
 		}
 	}
@@ -250,7 +251,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 			}
 			continue
 		}
-		if p.Refused != "" {
+		if p.Refused != "" && !r.ours(p) {
 			return &vendors.PermanentError{Port: p.Name, Err: errors.New(p.Refused)}
 		}
 		b := r.Before[p.Name]

@@ -144,6 +144,12 @@ func (r record) text() (string, error) {
 	return string(text), err
 }
 
+// ours tells whether a port has the TPID that csig gave it.
+func (r record) ours(p *Port) bool {
+	b := r.Before[p.Name]
+	return b.TPID != nil && (p.TPID == b.Ours || slices.Contains(b.Old, p.TPID))
+}
+
 // tpidBack has the edit give a port the TPID that csig found there, unless another program
 // has changed it since.
 func (r record) tpidBack(e *Edit, p *Port, name string) {

@@ -34,7 +34,7 @@ type Port struct {
 	MTU  int    // bytes, as configured; 0: it is not, the default holds
 	Now  int    // bytes of the MTU that holds; 0: the switch does not say
 
-	Refused string // why csig cannot change its TPID; "" where it can
+	Refused string // why csig cannot change its TPID, which is not csig's own; "" where it can
 	Lost    string // why its TPID, though configured, may not be in force; "": it is
 }
 

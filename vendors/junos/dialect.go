@@ -1,0 +1,211 @@
+package junos
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/setup"
+	"github.com/csig-agent/csig/vendors/setuponly"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// One is a platform.
+type One struct {
+	Title    string
+	Platform inventory.Platform
+	Dialect  *setup.Dialect
+}
+
+// All are the platforms, which share their keys in fleet files.
+var All = []One{
+	one("junos-ex", "Juniper Junos on EX", "ether-options", offlineEX, spellListed),
+	one("junos-qfx", "Juniper Junos on QFX", "ether-options", offlineQFX, spellListed),
+	one("junos-mx", "Juniper Junos on MX", "gigether-options", offlineMX, spellAny),
+}
+
+func one(name, title, options string, offline func() vendors.Facts, spell func(uint16) (string, error)) One {
+	return One{
+		Title: title,
+		Platform: inventory.Platform{
+			Name: name, Key: "junos", Doc: "Which tag of a frame CSIG's is, for the platforms junos-ex, junos-qfx and junos-mx.", Keys: (*setup.Keys)(nil),
+			Missing: "it says which tag of a frame CSIG's is", Hint: "add management: {junos: {tag: inner}}, or tag: outer",
+			PortName: portName,
+		},
+		Dialect: dialect(options, offline, spell),
+	}
+}
+
+// l2Header is what Junos counts in an MTU, and csig does not: two addresses and a type.
+const l2Header = 14
+
+// dialect is the command line of Junos where options is the statement of an interface's
+// Ethernet options.
+func dialect(options string, offline func() vendors.Facts, spell func(uint16) (string, error)) *setup.Dialect {
+	path := func(port string) string {
+		if strings.HasPrefix(port, "ae") {
+			return "interfaces " + port + " aggregated-ether-options ethernet-switch-profile tag-protocol-id"
+		}
+		return "interfaces " + port + " " + options + " ethernet-switch-profile tag-protocol-id"
+	}
+	return &setup.Dialect{
+		Platform: setuponly.Platform{Offline: offline, Spell: spell},
+		Session: cli.Config{
+			Platform: cli.Junos, Mode: "configuration-exclusive", Discard: "rollback 0",
+			Refusals: []string{"error:", "permission denied"},
+			// The hierarchy and the role before a prompt, and what commits that succeed print.
+			Noise: regexp.MustCompile(`^((\{[\w:-]+\})?(\[edit.*\])?|load complete|commit complete|(# )?commit confirmed will be (automatically )?rolled back in \d+ minutes?( unless confirmed)?)$`),
+		},
+		Enter: "configure exclusive", Leave: "exit configuration-mode",
+		PortName: portName,
+		Read: []string{
+			"show version", "show interfaces",
+			"show configuration interfaces | display set", "show configuration | display set | match \"^set apply-macro csig-\"",
+		},
+		Parse: parse,
+		TPID: func(port, tpid, old string) (lines []string) {
+			if old != "" {
+				lines = append(lines, "delete "+path(port))
+			}
+			if tpid != "" {
+				lines = append(lines, "set "+path(port)+" [ "+tpid+" ]")
+			}
+			return lines
+		},
+		MTU: func(port string, mtu int) []string {
+			if mtu == 0 {
+				return []string{"delete interfaces " + port + " mtu"}
+			}
+			return []string{fmt.Sprintf("set interfaces %s mtu %d", port, mtu+l2Header)}
+		},
+		Within: func(string) string { return "" },
+		Note: func(slot string, c setup.Comment) string {
+			return fmt.Sprintf("set apply-macro %s %d %q", slot, c.Seq, c.Text)
+		},
+		Erase:   func(slot string, c setup.Comment) string { return fmt.Sprintf("delete apply-macro %s %d", slot, c.Seq) },
+		Drop:    func(slot string) string { return "delete apply-macro " + slot },
+		MaxNote: 200,
+		Commit:  &setup.Commit{Trial: "commit confirmed 1", Confirm: "commit", Within: time.Minute},
+	}
+}
+
+// spellListed is the TPIDs of a port of a switch, which takes a list of them: ordinary tags are
+// to stay tags.
+func spellListed(tpid uint16) (string, error) {
+	one, err := setup.Spell(tpidList)(tpid)
+	if err != nil {
+		return "", err
+	}
+	return joined([]string{"0x8100", one}), nil
+}
+
+// spellAny is that of a router.
+func spellAny(tpid uint16) (string, error) {
+	if tpid == 0x8100 || tpid < 0x0600 {
+		return "", fmt.Errorf("0x%04x cannot be the TPID of CSIG tags", tpid)
+	}
+	return joined([]string{"0x8100", fmt.Sprintf("0x%04x", tpid)}), nil
+}
+
+// joined is a list of TPIDs, which is in no order.
+func joined(list []string) string {
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), " ")
+}
+
+var names = regexp.MustCompile(`^((ge|xe|et)-\d{1,3}(/\d{1,3}){2}(:\d{1,2})?|ae\d{1,4})$`)
+
+func portName(name string) string {
+	if !names.MatchString(name) {
+		return "want the physical interface as Junos writes it, e.g. xe-0/0/1 or ae0"
+	}
+	return ""
+}
+
+// parse reads the answers to Dialect.Read.
+func parse(answers [][]string) *setup.View {
+	v := &setup.View{Identity: identity(answers[0]), Slots: map[string][]setup.Comment{}}
+	at := map[string]int{}
+	port := -1
+	for _, line := range answers[1] {
+		if name, ok := strings.CutPrefix(line, "Physical interface: "); ok {
+			name, _, _ = strings.Cut(name, ",")
+			if port = -1; portName(name) == "" {
+				port, at[name] = len(v.Ports), len(v.Ports)
+				v.Ports = append(v.Ports, setup.Port{Port: setuponly.Port{Name: name}})
+			}
+		}
+		if m := mtu.FindStringSubmatch(line); m != nil && port >= 0 && v.Ports[port].Now == 0 {
+			v.Ports[port].Now = less(m[1])
+		}
+	}
+	found := map[string][]string{}
+	for _, line := range answers[2] {
+		w := strings.Fields(line)
+		if len(w) < 5 || w[0] != "set" || w[1] != "interfaces" {
+			continue
+		}
+		i, ok := at[w[2]]
+		switch {
+		case !ok:
+		case w[3] == "mtu" && len(w) == 5:
+			v.Ports[i].MTU = less(w[4])
+		case len(w) == 7 && w[4] == "ethernet-switch-profile" && w[5] == "tag-protocol-id":
+			found[w[2]] = append(found[w[2]], setup.Hex(w[6]))
+		case len(w) == 6 && w[4] == "802.3ad":
+			v.Ports[i].Refused = "it is a member of " + untrusted.Text(w[5], 16) + ": name that"
+		}
+	}
+	for name, list := range found {
+		p := &v.Ports[at[name]]
+		if p.TPID = joined(list); p.Refused == "" && slices.ContainsFunc(list, func(tpid string) bool { return tpid != "0x8100" }) {
+			p.Refused = "it has TPIDs of its own (" + untrusted.Text(p.TPID, 80) + "), which csig would take away"
+		}
+	}
+	for _, line := range answers[3] {
+		rest, ok := strings.CutPrefix(line, "set apply-macro ")
+		slot, rest, _ := strings.Cut(rest, " ")
+		if !ok || !slices.Contains(setup.Slots[:], slot) {
+			continue
+		}
+		number, text, _ := strings.Cut(rest, " ")
+		seq, err := strconv.Atoi(number)
+		if err != nil {
+			v.Foreign = line
+			continue
+		}
+		v.Slots[slot] = append(v.Slots[slot], setup.Comment{Seq: seq, Text: strings.Trim(text, `"`)})
+	}
+	return v
+}
+
+var mtu = regexp.MustCompile(`\bMTU: (\d+)`)
+
+// less is an MTU without the L2 header; 0 for what is none.
+func less(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil || n <= l2Header {
+		return 0
+	}
+	return n - l2Header
+}
+
+// identity is what `show version` says.
+func identity(lines []string) vendors.Identity {
+	id := vendors.Identity{Maker: "Juniper"}
+	for _, line := range lines {
+		if model, ok := strings.CutPrefix(line, "Model: "); ok {
+			id.Model = untrusted.Text(model, 64)
+		}
+		if version, ok := strings.CutPrefix(line, "Junos: "); ok {
+			id.Version = untrusted.Text(version, 64)
+		}
+	}
+	return id
+}
