@@ -212,6 +212,7 @@ func describe(s *vendors.Setup) string {
 // Apply makes the setup that of want, in one commit. A port that is new among those that
 // update has the entries of the fallback, until Update.
 func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	defer func() { d.trial = nil }() // also of a change of nothing
 	if err := validate(&want); err != nil {
 		return err
 	}
@@ -344,6 +345,7 @@ func (d *Driver) tag(s *script, v *view, tagged map[string]bool, tpid uint16) {
 
 // Remove deletes everything that is csig's.
 func (d *Driver) Remove(ctx context.Context) error {
+	defer func() { d.trial = nil }()
 	v, err := d.look(ctx)
 	if err != nil {
 		return err

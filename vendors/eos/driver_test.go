@@ -83,7 +83,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || f.Update.Level != vlanrules.Degraded || f.Identity != (vendors.Identity{Maker: "Arista", Model: "DCS-7050X3-FAKE", Version: "4.31.2F", Serial: "FAKE0001"}) {
 		t.Errorf("%+v %+v, %v", f.Update, f.Identity, err)
 	}
-	if len(f.Ports) != 3 || len(f.PortIssues) != 1 || f.PortIssues[0].Port != ports[0] || f.Rules.Positions != 1 {
+	if len(f.Ports) != 3 || len(f.PortIssues) != 1 || f.PortIssues[0].Port != ports[0] || f.Rules.Positions != 1 || f.ConfigUpdates.Lines != changeLines {
 		t.Errorf("%v %+v %+v", f.Ports, f.PortIssues, f.Rules)
 	}
 	if b.Running() != before || len(b.Sessions()) > 0 {
@@ -348,6 +348,19 @@ func TestRevert(t *testing.T) {
 	}
 	if _, err := next.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil {
 		t.Error(err)
+	}
+	// A trial of a setup that is there already is none of later changes.
+	if _, err := next.StartRevert(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Update(t.Context(), to(ports[1], 8), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Apply(t.Context(), setupFor(ports[1])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Update(t.Context(), to(ports[1], 9), time.Minute); err != nil || len(b.Sessions()) > 0 {
+		t.Errorf("%v, %v", err, b.Sessions())
 	}
 	// A trial of another process is confirmed by the next: the device was reached.
 	if err := next.Remove(t.Context()); err != nil {

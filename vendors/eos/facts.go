@@ -25,10 +25,12 @@ const (
 const (
 	minInterval = 10 * time.Second
 
-	// changeLines is what the change of one bucket gives at most, for one forwarding flow: two
-	// sessions (a name, the difference, a commit, directflow and exit), five flows made (9) and
-	// five taken out.
-	changeLines = 2*5 + 5*9 + 5
+	// What the change of one bucket gives at most: two sessions (a name, the difference, a
+	// commit, directflow and exit), and for each forwarding flow five flows made (9) and five
+	// taken out.
+	sessionLines = 2 * 5
+	flowLines    = 5*9 + 5
+	changeLines  = sessionLines + flowLines
 )
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }
@@ -161,6 +163,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		}
 	}
 	f.Rules.Ports, f.Rules.Positions = len(f.Ports), copies
+	f.ConfigUpdates.Lines = sessionLines + flowLines*max(copies, 1)
 	if !v.on {
 		f.Notes = append(f.Notes, "DirectFlow is shut down: configure directflow, no shutdown")
 	}

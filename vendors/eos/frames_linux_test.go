@@ -59,8 +59,8 @@ func TestEveryTag(t *testing.T) {
 	}
 }
 
-// TestEveryTagOfUEC is TestEveryTag in the layout uec, where a tag with D=1 is left alone.
-func TestEveryTagOfUEC(t *testing.T) {
+// TestLongEveryTagOfUEC is TestEveryTag in the layout uec, where a tag with D=1 is left alone.
+func TestLongEveryTagOfUEC(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	setup := setupFor(ports[1])

@@ -27,6 +27,9 @@ func (d *Driver) Update(ctx context.Context, list []vendors.PortUpdate, _ time.D
 }
 
 func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res vendors.UpdateResult, err error) {
+	setup := d.trial // is of the setup alone
+	d.trial = nil
+	defer func() { d.trial = setup }()
 	if d.wanted == nil {
 		if err := vendors.TakeOver(ctx, d, func() bool { return d.wanted != nil }); err != nil {
 			return res, err
