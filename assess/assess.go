@@ -242,7 +242,10 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
 		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),
 		Driver: seen.NoDriver, Update: seen.capability(&update), Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
-		Ports: []Ports{}, Notes: append(append([]string{}, seen.Facts.Notes...), seen.Facts.Off...),
+		Ports: []Ports{}, Notes: append([]string{}, seen.Facts.Notes...),
+	}
+	if !seen.Setup.Nothing() {
+		out.Notes = append(out.Notes, seen.Facts.Off...)
 	}
 	if d.level.Support == inventory.LevelSoftware {
 		out.Table = a.table(d)

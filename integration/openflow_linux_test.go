@@ -32,9 +32,12 @@ devices:
 func TestOpenFlowSwitch(t *testing.T) {
 	t.Parallel()
 	sw := oftest.StartSwitch(t, 3)
-	for n := 1; n <= 3; n++ {
-		sw.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:10", n, n))
+	handOver := func() {
+		for n := 1; n <= 3; n++ {
+			sw.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:10", n, n))
+		}
 	}
+	handOver()
 	operators := sw.Flow("dump-flows", "--no-stats", "table=0")
 	h := newHardware(t, sw, oftest.Options{}, openflowText)
 
@@ -56,8 +59,20 @@ func TestOpenFlowSwitch(t *testing.T) {
 	}()
 
 	a := h.agent("hw1")
+	// The operator's flows hand over frames with any tag, which each of these says once.
+	warns := func(what, out string) {
+		t.Helper()
+		if text := strings.Join(strings.Fields(out), " "); strings.Count(text, "3 flows hand frames over whatever VLAN tag they have (one is in table 0 with priority 10") != 1 {
+			t.Errorf("csig %s:\n%s", what, out)
+		}
+	}
+	assessed := h.run(0, "assess", "-i", h.fleet)
+	warns("assess", assessed)
+	if strings.Contains(assessed, "after csig off") {
+		t.Errorf("csig assess speaks of what csig off leaves before there is a setup:\n%s", assessed)
+	}
 	plan := filepath.Join(h.dir, "up.plan")
-	h.run(2, "plan", "-i", h.fleet, "-o", plan)
+	warns("plan", h.run(2, "plan", "-i", h.fleet, "-o", plan))
 	h.run(0, "apply", plan, "--soak", "50ms")
 	a.await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
 	h.until("an agent runs", 2, ofAgent)
@@ -65,8 +80,9 @@ func TestOpenFlowSwitch(t *testing.T) {
 		t.Errorf("a port that strips: %04x", got)
 	}
 	h.run(0, "plan", "-i", h.fleet)
-	if out := h.run(0, "status", "--socket", filepath.Join(h.dir, "hw1.sock")); !strings.Contains(out, "p2") {
-		t.Errorf("csig status:\n%s", out)
+	warns("status", h.run(0, "status", "--socket", filepath.Join(h.dir, "hw1.sock")))
+	if out := h.run(0, "assess", "-i", h.fleet); !strings.Contains(out, "after csig off") {
+		t.Errorf("csig assess of a switch that has a setup:\n%s", out)
 	}
 
 	_ = a.signal(syscall.SIGKILL)
@@ -75,8 +91,27 @@ func TestOpenFlowSwitch(t *testing.T) {
 	a.await("that its port is live again", func(s *api.Status) bool { return first(s).State == api.StateLive })
 	h.until("another agent runs", 2, ofAgent)
 
+	// The switch restarts without its flows: in the first cycle that reaches it the agent writes
+	// all of them. Frames that are handed over from then on have its values or the fallback.
+	repairs := a.await("its status", func(*api.Status) bool { return true }).Cycle.Repairs
+	sw.StopSwitch()
+	sw.StartSwitch()
+	a.await("that it has restored what the restart lost", func(s *api.Status) bool { return s.Cycle.Repairs > repairs })
+	handOver()
+	h.until("the switch restarted", 2, func(tci int) bool {
+		if !ofAgent(tci) && !fallsBack(tci) {
+			t.Errorf("the switch restarted: the best tag leaves with %04x", tci)
+		}
+		return ofAgent(tci)
+	})
+	if got := h.leaves(3); got != -1 {
+		t.Errorf("a port that strips, after a restart: %04x", got)
+	}
 	// An agent that does not answer is bypassed.
 	_ = a.signal(syscall.SIGKILL)
+	if text := a.log.String(); strings.Count(text, "rules lost in a restart of the device; restored") != 1 || strings.Contains(text, "rules changed by another process") {
+		t.Errorf("the agent's log:\n%s", text)
+	}
 	if out := h.run(0, "off", "-i", h.fleet); !strings.Contains(out, "its daemon does not answer") {
 		t.Errorf("csig off:\n%s", out)
 	}

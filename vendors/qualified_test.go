@@ -59,6 +59,7 @@ func TestQualified(t *testing.T) {
 		{"flooding differs", func(q *inventory.Facts) { q.Flooding = is(false) }, func(f *Facts) string { return f.Update.Level.String() + f.Passthrough.Level.String() }, "degradeddegraded"},
 		{"bridging VLAN matched", func(q *inventory.Facts) { q.SeesWireVID = is(false) }, func(f *Facts) string { return f.Update.Level.String() + string(f.Traits.Key.Is) }, "refusedbridging VLAN"},
 		{"ordinary VLANs change", func(q *inventory.Facts) { q.VLANsUnchanged = is(false) }, func(f *Facts) string { return f.Update.Level.String() }, "refused"},
+		{"ordinary VLANs change, and what to look at", func(q *inventory.Facts) { q.VLANsUnchanged = is(false) }, func(f *Facts) string { return f.Update.Reason }, "frames without the tag do not pass as without csig (with rules that see no TPID, frames of ordinary VLANs came to them: what steers frames there, or what the fleet file declares of ordinary VLANs, is at fault) (" + ran + ")"},
 		{"fewer entries", func(q *inventory.Facts) { q.Entries = is(10) }, func(f *Facts) string { return string(rune('0' + f.Rules.Entries/10)) }, "1"},
 		{"more entries than the driver knows of", func(q *inventory.Facts) { q.Entries = is(1000) }, func(f *Facts) string { return string(rune('0' + f.Rules.Entries/100)) }, "1"},
 		{"entries of a table that the driver knows no end of", func(q *inventory.Facts) { q.Entries = is(10) }, func(f *Facts) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -24,8 +23,9 @@ func degraded(why string) vlanrules.Verdict {
 }
 
 const (
-	unseenR   = "OpenFlow 1.3 has no word for R (the DEI): whether a rewritten tag keeps it is the switch's affair"
+	unseenR   = "whether a rewritten tag keeps R (the DEI) is the switch's affair"
 	unseenTag = "a match sees the outermost tag, and no TPID: only frames without an ordinary VLAN tag may be handed over"
+	anyTag    = "the outermost tag is removed, whatever its TPID: what holds for updates holds here, too"
 )
 
 // facts is what is so on every switch that keeps to OpenFlow 1.3.
@@ -35,7 +35,7 @@ func facts(platform string) vendors.Facts {
 		Rules:       Rules(),
 		Traits:      traits(platform),
 		Update:      degraded(unseenR + "; " + unseenTag),
-		Strip:       degraded(unseenTag),
+		Strip:       degraded(anyTag),
 		Wide:        vendors.Refusal("wide tags pass through untouched, and cannot be removed either: to OpenFlow their TPID is the ethertype of a frame without a tag, which no action takes away"),
 		Lease:       degraded("it expires by whole seconds: one of less than a second is one, and a switch may look for what has expired only now and then"),
 		Passthrough: degraded("only where the flows that choose the port do not match the tag: to them it is a VLAN's"),
@@ -129,16 +129,10 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	if d.of.AsyncRefused != nil {
 		f.Notes = append(f.Notes, "the switch does not mask packet-ins for csig, which drops them")
 	}
-	add := func(v *vlanrules.Verdict, why string) {
+	for _, why := range []string{c.frames.Reason, c.open, c.features.assumed} {
 		if why != "" {
-			v.Reason = strings.TrimPrefix(v.Reason+"; "+why, "; ")
-			v.Level = max(v.Level, vlanrules.Degraded)
+			f.Update.Reason += "; " + why
 		}
-	}
-	for _, v := range []*vlanrules.Verdict{&f.Update, &f.Strip} {
-		add(v, c.frames.Reason)
-		add(v, c.open)
-		add(v, c.features.assumed)
 	}
 	var none string
 	switch {

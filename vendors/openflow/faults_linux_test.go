@@ -315,6 +315,12 @@ func TestConnectionLost(t *testing.T) {
 	l.handOver(3)
 	eventually("the switch restarted")
 	l.is(t, "the switch restarted", 2, 9<<7|5)
+	l.StopSwitch()
+	l.StartSwitch()
+	l.handOver(3)
+	up = nil // the agent has no value after the restart
+	eventually("the switch restarted")
+	l.is(t, "the switch restarted, and there is no value", 2, stale)
 }
 
 // TestTablesThatCannot refuses tables by number and by what they cannot do, before

@@ -67,7 +67,7 @@ const undeclaredFlat = "no match of OpenFlow sees a TPID, so that a frame with a
 func (f *flat) refusePort(port string, seen *flatSeen) error {
 	number := seen.numbers[port]
 	if !slices.ContainsFunc(f.forwards, func(w forward) bool { return w.Port == port }) {
-		return fmt.Errorf("no forwarding flow to it is declared, and a match does not see the port by which a frame leaves: add the flows that forward to it to management: {openflow: {forwarding: […]}}")
+		return fmt.Errorf("no declared flow forwards there, and a match does not see the port by which a frame leaves: add those that do to management: {openflow: {forwarding: […]}}")
 	}
 	if !f.ofdpa {
 		return nil

@@ -26,7 +26,7 @@ const (
 	ofdpaVLANTPID = 0x8100
 )
 
-const ofdpaUpdate = "whether a rewritten tag keeps R (the DEI) is the switch's affair; each forwarding flow to a port takes its own copy of the entries in Policy ACL, where a match does not see the egress port; only declared flows are rewritten (docs/openflow.md)"
+const flatUpdate = unseenR + "; a match does not see the egress port: each declared forwarding flow takes a copy of the entries, and what is not declared is not rewritten (docs/openflow.md)"
 
 // OFDPATraits is how OF-DPA treats tags.
 func OFDPATraits() vendors.Traits {
@@ -67,7 +67,7 @@ func OFDPATraits() vendors.Traits {
 func OFDPAOffline() vendors.Facts {
 	return vendors.Facts{
 		Platform: "ofdpa", Rules: FlatRules(), Traits: OFDPATraits(),
-		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: ofdpaUpdate},
+		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: flatUpdate},
 		Wide:   vendors.Refusal("VLAN tags have 4 bytes: Policy ACL does not see the rest of a wide tag"),
 		Strip:  vendors.Refusal(flatStrip),
 		Lease:  vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "it expires by whole seconds, and ports fall back within two leases: bands are renewed in turns"},

@@ -420,7 +420,7 @@ func TestFlatRefuses(t *testing.T) {
 		setup  vendors.Setup
 		want   string
 	}{
-		{"a port without a forwarding flow", func(c *FlatConfig) { c.Forwarding = flatForwarding[:1] }, flatWant(inventory.Conservative, "p1", "p2"), "port p1: no forwarding flow to it is declared"},
+		{"a port without a forwarding flow", func(c *FlatConfig) { c.Forwarding = flatForwarding[:1] }, flatWant(inventory.Conservative, "p1", "p2"), "port p1: no declared flow forwards there"},
 		{"a port without a group", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{InPort: "p3", Port: "p3"}) }, flatWant(inventory.Conservative, "p3"), "port p3: it has no L2 Unfiltered Interface group (0xb0000003)"},
 		{"flows that overlap", func(c *FlatConfig) { c.Forwarding = append(flatForwarding, Forwarding{Port: "p3"}) }, flatWant(inventory.Conservative, "p2"), "take the same frames"},
 		{"a table that is too small", func(c *FlatConfig) { c.Entries = 98 }, flatWant(inventory.Conservative, "p1", "p2"), "table 60 is too small: csig needs 96 entries (46 for each of 2 forwarding flows, and 4), 3 flows in it are the operator's, and it has room for 98"},

@@ -113,7 +113,7 @@ func (p *path) takesVLANs(declared OrdinaryVLANs) string {
 	if declared != NotHandedOver || p.open == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of all that comes to them, which csig cannot check: ordinary tags there would be rewritten or removed", count(p.open, "flow hands frames over", "flows hand frames over"), at(p.first[&p.open]), declared)
+	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of these, which csig cannot check", count(p.open, "flow hands frames over", "flows hand frames over"), at(p.first[&p.open]), declared)
 }
 
 // portIn is the port that a frame came in by (OFPP_IN_PORT).
