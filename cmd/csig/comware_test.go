@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,7 +31,38 @@ func TestComwarePage(t *testing.T) {
 		}
 		fireDeadMan(t.Context(), sw)
 	}()
-	switchPage(t, "comware", clitest.New(t, sw.Shell), sw, "qos apply policy csig-Ten-GigabitEthernet1/0/1 outbound")
+	switchPage(t, "comware", clitest.New(t, sw.Shell), sw, "qos apply policy csig-Ten-GigabitEthernet1/0/1 outbound", func(agent *os.Process) {
+		stoppedAgent(t, sw, agent)
+	})
+}
+
+// stoppedAgent stops an agent, which no longer answers the switch's probes, though its kernel
+// runs: the ports fall back within the time that was stated. Then the agent continues.
+func stoppedAgent(t *testing.T, sw *comwaretest.Switch, agent *os.Process) {
+	const fallback = "\n qos apply policy csig-dead-man outbound"
+	was := false
+	ask := func(address string, _ time.Duration) bool {
+		is := probeAnswered(t.Context(), address, 50*time.Millisecond)
+		was = was || is
+		return is
+	}
+	for try := 0; !was && try < 100; try++ { // a busy machine
+		sw.Pass(2*time.Second, ask)
+	}
+	if !was || strings.Contains(sw.Running(), fallback) {
+		t.Errorf("an agent that runs answers a probe: %t, and its ports have not fallen back:\n%s", was, sw.Running())
+	}
+	if err := agent.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	was = false
+	sw.Pass(24*time.Second, ask)
+	if was || !strings.Contains(sw.Running(), fallback) {
+		t.Errorf("a stopped agent answers a probe: %t; within 24 s its ports have to fall back:\n%s", was, sw.Running())
+	}
+	if err := agent.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -75,15 +107,15 @@ func probeAnswered(ctx context.Context, address string, within time.Duration) bo
 // TestVRPPage is TestComwarePage for docs/vrp.md.
 func TestVRPPage(t *testing.T) {
 	sw := vrptest.New("tor1", "XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2")
-	switchPage(t, "vrp", clitest.New(t, sw.Shell), sw, "traffic-policy csig-XGigabitEthernet0/0/1 outbound")
+	switchPage(t, "vrp", clitest.New(t, sw.Shell), sw, "traffic-policy csig-XGigabitEthernet0/0/1 outbound", func(*os.Process) {})
 }
 
 // switchPage carries out the session of a platform's page against a fake switch, which has a
-// line of its configuration after csig apply.
+// line of its configuration after csig apply. Then the agent runs.
 func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 	Running() string
 	Saves() int
-}, applied string) {
+}, applied string, runs func(agent *os.Process)) {
 	t.Helper()
 	page := filepath.Join("..", "..", "docs", name+".md")
 	before := sw.Running()
@@ -104,11 +136,15 @@ func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 	if err := os.WriteFile(filepath.Join(dir, "tor1.yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startAgent(t, dir, "tor1")
+	agent := startAgent(t, dir, "tor1")
 	carryOutPage(t, page, "console "+name, dir, func(command string) {
-		if strings.HasPrefix(command, "apply") && !strings.Contains(sw.Running(), applied) {
+		if !strings.HasPrefix(command, "apply") {
+			return
+		}
+		if !strings.Contains(sw.Running(), applied) {
 			t.Error("nothing was applied")
 		}
+		runs(agent)
 	})
 	if after := sw.Running(); after != before || sw.Saves() != 0 {
 		t.Errorf("saved %d times; csig off leaves\n%s", sw.Saves(), after)

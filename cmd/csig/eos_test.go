@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -10,5 +11,5 @@ import (
 // TestEOSPage is TestComwarePage for docs/eos.md.
 func TestEOSPage(t *testing.T) {
 	sw := eostest.New("tor1", "Ethernet1", "Ethernet2")
-	switchPage(t, "eos", clitest.New(t, sw.Shell), sw, "mac access-list csig-update-Ethernet1\n")
+	switchPage(t, "eos", clitest.New(t, sw.Shell), sw, "mac access-list csig-update-Ethernet1\n", func(*os.Process) {})
 }

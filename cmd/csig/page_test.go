@@ -50,7 +50,7 @@ func carryOutPage(t *testing.T, page, kind, dir string, after func(command strin
 }
 
 // startAgent starts the agent of a device, which ends with the test.
-func startAgent(t *testing.T, dir, device string) {
+func startAgent(t *testing.T, dir, device string) *os.Process {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -78,7 +78,7 @@ func startAgent(t *testing.T, dir, device string) {
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
-			return
+			return agent.Process
 		}
 		select {
 		case <-ended:
