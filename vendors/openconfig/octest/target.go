@@ -193,7 +193,7 @@ func (t *Target) allowed(ctx context.Context, rpc string) error {
 	if t.Username != "" && (!slices.Equal(md.Get("username"), []string{t.Username}) || !slices.Equal(md.Get("password"), []string{t.Password})) {
 		return status.Error(codes.Unauthenticated, "who are you?")
 	}
-	if t.ReadOnly && rpc == "Set" {
+	if t.ReadOnly && rpc != "Get" && rpc != "Capabilities" {
 		return status.Error(codes.PermissionDenied, "this user may read only")
 	}
 	if t.Fault != nil {
