@@ -13,29 +13,39 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
 	"github.com/csig-agent/csig/vendors/openconfig"
+	"github.com/csig-agent/csig/vendors/setuponly"
+	"github.com/csig-agent/csig/vendors/srlinux"
 )
 
 // registerGNMI adds the platforms that are set up by gNMI Set.
 func registerGNMI(r *Registry) {
-	one := openconfig.Platform()
-	r.Register("openconfig", Platform{
-		Title: "OpenConfig over gNMI", Experimental: "it ran with a gNMI target that validates by OpenConfig's schema, and never on a switch",
-		Open: func(cfg vendors.Config) (vendors.Driver, error) {
-			c, err := gnmiSetOf(&cfg.Device)
-			if err != nil {
-				return nil, err
-			}
-			return openconfig.Open(c), nil
-		},
-		Offline: one.Offline, Diff: one.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
-			return gnmiset.Commands(one, openconfig.Model(), have, want)
-		},
-	})
+	for name, one := range map[string]struct {
+		title, ran string
+		platform   setuponly.Platform
+		model      *gnmiset.Model
+	}{
+		"openconfig": {"OpenConfig over gNMI", "it ran with a gNMI target that validates by OpenConfig's schema, and never on a switch", openconfig.Platform(), openconfig.Model()},
+		"srlinux":    {"Nokia SR Linux", "it ran with a gNMI target that has the part of SR Linux's models that it writes, and never on a switch", srlinux.Platform(), srlinux.Model()},
+	} {
+		r.Register(name, Platform{
+			Title: one.title, Experimental: one.ran,
+			Open: func(cfg vendors.Config) (vendors.Driver, error) {
+				c, err := gnmiSetOf(&cfg.Device)
+				if err != nil {
+					return nil, err
+				}
+				return gnmiset.Open(one.platform, one.model, c), nil
+			},
+			Offline: one.platform.Offline, Diff: one.platform.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
+				return gnmiset.Commands(one.platform, one.model, have, want)
+			},
+		})
+	}
 }
 
 // What fleet files say of devices that are set up by gNMI Set.
 func init() {
-	for _, name := range []string{"openconfig"} {
+	for _, name := range []string{"openconfig", "srlinux"} {
 		inventory.DefinePlatform(inventory.Platform{
 			Name: name, Key: "gnmi", Doc: "The device's gNMI target, which csig sets it up and reads its counters by.", Keys: (*inventory.GNMI)(nil),
 		})
@@ -47,7 +57,7 @@ func gnmiSetOf(dev *inventory.Device) (gnmiset.Config, error) {
 	g, ok := inventory.OwnKeys[*inventory.GNMI](dev)
 	switch {
 	case !ok:
-		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no gNMI target: add management: {gnmi: {…}} to the fleet file (docs/openconfig.md)")}
+		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no gNMI target: add management: {gnmi: {…}} to the fleet file (docs/openconfig.md, docs/srlinux.md)")}
 	case dev.Address == "":
 		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 	}

@@ -178,6 +178,24 @@ func split(record string) (parts []string) {
 	return parts
 }
 
+// MaxParts is how many objects the record may take.
+const MaxParts = 1000
+
+// InOrder is the parts of a record by their numbers; one that is missing leaves a gap, which
+// no record has.
+func InOrder(parts map[int]string) []string {
+	out := make([]string, 0, len(parts))
+	for n := 0; n < MaxParts && len(parts) > 0; n++ {
+		part, there := parts[n]
+		if !there {
+			part = " "
+		}
+		delete(parts, n)
+		out = append(out, part)
+	}
+	return out
+}
+
 // request is a Set of an edit, on a switch whose record has these parts.
 func (s *session) request(e *setuponly.Edit, have []string) (*pb.SetRequest, error) {
 	record := map[int]string{}

@@ -108,31 +108,16 @@ func parse(config, state []gnmi.Leaf) ([]setuponly.Port, []string, error) {
 		case recordText:
 			if number, ours := strings.CutPrefix(l.Keys[0], recordName); ours {
 				n, err := strconv.Atoi(number)
-				if err != nil || n < 0 || n >= maxParts || strconv.Itoa(n) != number {
+				if err != nil || n < 0 || n >= gnmiset.MaxParts || strconv.Itoa(n) != number {
 					return nil, nil, fmt.Errorf("ACL set %s is none of csig's record, whose name it has: delete or rename it", untrusted.Text(l.Keys[0], 64))
 				}
 				parts[n] = l.Value
 			}
 		}
 	}
-	record := make([]string, 0, len(parts))
-	for n := range maxParts {
-		if len(record) == len(parts) {
-			break
-		}
-		part, there := parts[n]
-		if !there {
-			part = " " // which the record does not have, so that it is damaged
-			parts[n] = part
-		}
-		record = append(record, part)
-	}
 	slices.SortStableFunc(ports, func(a, b setuponly.Port) int { return strings.Compare(a.Name, b.Name) })
-	return ports, record, nil
+	return ports, gnmiset.InOrder(parts), nil
 }
-
-// maxParts is how many ACL sets the record may take.
-const maxParts = 1000
 
 // edit is a Set of ports and of parts of the record, made of ygot's types.
 func edit(ports []setuponly.PortEdit, record map[int]string) (*pb.SetRequest, error) {
@@ -166,7 +151,7 @@ func edit(ports []setuponly.PortEdit, record map[int]string) (*pb.SetRequest, er
 			return nil, err
 		}
 	}
-	for n := range maxParts {
+	for n := range gnmiset.MaxParts {
 		text, there := record[n]
 		switch {
 		case !there:

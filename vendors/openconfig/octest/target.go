@@ -52,6 +52,8 @@ type Target struct {
 	NoEmpty bool
 	// ReadOnly is whether its user may change nothing.
 	ReadOnly bool
+	// Native is whether its models are SR Linux's own, not OpenConfig's.
+	Native bool
 	// Models are those of its Capabilities; nil: those that it has.
 	Models []string
 	// MTUs are those that its ports take.
@@ -133,6 +135,15 @@ func (t *Target) Sets() (sets, reverts int) {
 	return t.sets, t.reverts
 }
 
+// Expire takes the commit back that waits, as if its time were up.
+func (t *Target) Expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.before != nil {
+		t.end(true)
+	}
+}
+
 // Serve lets the target answer on the loopback interface until the test ends.
 func (t *Target) Serve(tb testing.TB) {
 	tb.Helper()
@@ -210,6 +221,9 @@ func (s *server) Capabilities(ctx context.Context, _ *pb.CapabilityRequest) (*pb
 	models := s.target.Models
 	if models == nil {
 		models = []string{"openconfig-interfaces", "openconfig-vlan", "openconfig-acl"}
+		if s.target.Native {
+			models = NativeModels
+		}
 	}
 	out := &pb.CapabilityResponse{SupportedEncodings: []pb.Encoding{pb.Encoding_JSON_IETF}, GNMIVersion: "0.10.0"}
 	for _, m := range models {
@@ -256,6 +270,9 @@ func (s *server) Get(ctx context.Context, req *pb.GetRequest) (*pb.GetResponse, 
 // tree is the data of a kind, as JSON: configuration, or else state, with the counters of ports
 // on which nothing is sent.
 func (t *Target) tree(kind pb.GetRequest_DataType) (map[string]any, error) {
+	if t.Native {
+		return t.nativeTree(kind), nil
+	}
 	tree, err := ygot.ConstructIETFJSON(t.running, &ygot.RFC7951JSONConfig{AppendModuleName: true})
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
@@ -387,6 +404,12 @@ func (t *Target) set(req *pb.SetRequest, ext *gnmi_ext.Commit) error {
 	empty := len(req.GetDelete())+len(req.GetReplace())+len(req.GetUpdate()) == 0
 	if empty && t.NoEmpty {
 		return status.Error(codes.InvalidArgument, "nothing to do")
+	}
+	if t.Native {
+		var err error
+		if req, err = fromNative(req); err != nil {
+			return err
+		}
 	}
 	next, err := t.applied(req)
 	if err != nil {
