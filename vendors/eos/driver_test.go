@@ -222,7 +222,7 @@ func TestSetupWithoutRoom(t *testing.T) {
 
 // TestInterrupted ends the session at every line of a change, before it is carried out and
 // after: the next update finds what is there and finishes it, and no configuration session stays.
-func TestInterrupted(t *testing.T) { interrupted(t, 11) }
+func TestInterrupted(t *testing.T) { interrupted(t, 17) }
 
 // TestLongInterrupted is TestInterrupted at every line.
 func TestLongInterrupted(t *testing.T) { interrupted(t, 1) }
@@ -399,16 +399,26 @@ func TestAtTheSameTime(t *testing.T) {
 
 // TestRepair: what another user changes is seen, and restored by the next update that looks.
 func TestRepair(t *testing.T) {
-	t.Parallel()
-	for name, lines := range map[string][]string{
-		"a TPID":          {"interface Ethernet2", "no switchport dot1q ethertype"},
+	repaired(t, map[string][]string{
 		"an input's TPID": {"interface Ethernet1", "no switchport dot1q ethertype"},
 		"an edited flow":  {"directflow", "flow FLOW", "action set vlan 9"},
+		"the setup's":     {"no mac access-list csig-setup-9900-draft-00-5-c"},
+	})
+}
+
+// TestLongRepair is TestRepair of the rest.
+func TestLongRepair(t *testing.T) {
+	repaired(t, map[string][]string{
+		"a TPID":          {"interface Ethernet2", "no switchport dot1q ethertype"},
 		"a flow gone":     {"directflow", "no flow FLOW"},
 		"a port's record": {"no mac access-list csig-update-Ethernet2"},
-		"the setup's":     {"no mac access-list csig-setup-9900-draft-00-5-c"},
 		"an orphan":       {"directflow", "flow csig-01234567-t0-128-3968-125-b0", "priority 30000"},
-	} {
+	})
+}
+
+func repaired(t *testing.T, breaks map[string][]string) {
+	t.Parallel()
+	for name, lines := range breaks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, nil)

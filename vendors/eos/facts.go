@@ -46,7 +46,7 @@ const (
 	sessionText = "Arista EOS User Manual, Configure Session (arista.com/en/um-eos/eos-configure-session)"
 	timerText   = "Arista EOS Central, Config Session Commit Timer"
 	tpidText    = "Arista EOS Central, Configurable TPID (eos.arista.com, P. R. Pandurangan)"
-	tpidPlace   = "EOS User Guide 4.36.0F §13.3.2.2.3 has it on 7280E and 7500E alone; Arista TOI, Configurable TPID, on 7280R and R2, up to 3 non-default values a chip"
+	tpidPlace   = "EOS User Guide 4.36.0F §13.3.2.2.3, as a public study guide quotes it, has it on 7280E and 7500E alone; Arista TOI, Configurable TPID, on 7280R and R2, up to 3 non-default values a chip"
 	tcamText    = "aristanetworks/DirectFlowAssist DirectFlowSwitch.py, parse_tcam_stats: 512 or 1,536 entries of a Trident's TCAM group, a few of which EOS takes"
 )
 
