@@ -60,6 +60,7 @@ func TestForwardingFaults(t *testing.T) {
 		{"untagged frames get a tag", qualifytest.Faults{TagsUntagged: true}, 2, []string{"vlans"}, []string{"untagged-altered"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			list := slices.DeleteFunc(qualify.Forwarding(), func(e qualify.Experiment) bool { return tc.only != nil && !slices.Contains(tc.only, e.ID) })
 			r := run(t, softBench(t, tc.faults, tc.ports), qualify.Options{Experiments: list})
 			var got []string

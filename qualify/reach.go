@@ -2,7 +2,6 @@ package qualify
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 )
@@ -15,38 +14,42 @@ type hop struct{ from, to int }
 // mirror session, or be a member of a LAG of all but the first: such ports do not reach each
 // other, and which of them gets a frame is the switch's choice.
 func (b *Bench) explore(ctx context.Context, start time.Duration) error {
-	b.apart, b.lag = map[hop]bool{}, false
+	b.apart, b.lag = map[hop]bool{}, len(b.Ports) > 2
+	if !b.lag {
+		return b.learn(ctx, start)
+	}
 	until := time.Now().Add(start)
-	if len(b.Ports) > 2 {
-		b.lag = true
-		if err := errors.Join(b.sync(ctx, start, 0, 1), b.sync(ctx, time.Until(until), 1, 0)); err != nil {
-			return err
-		}
-		aggregated := true
-		b.lag = false
-		for from := range b.Ports {
-			for _, to := range b.Others(from) {
-				if from+to == 1 { // the first two
-					continue
-				}
-				if b.sync(ctx, b.Patience, from, to) != nil {
-					b.apart[hop{from, to}] = true
-				}
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				if from > 0 {
-					aggregated = aggregated && b.apart[hop{from, to}] == (to > 0)
-				}
+	err := b.sync(ctx, start, 0, 1)
+	if err == nil {
+		err = b.sync(ctx, time.Until(until), 1, 0)
+	}
+	if err != nil {
+		return err
+	}
+	b.lag = false
+	aggregated := true
+	for from := range b.Ports {
+		for _, to := range b.Others(from) {
+			if from+to == 1 { // the first two
+				continue
 			}
-		}
-		if b.lag = aggregated; aggregated {
-			for to := 2; to < len(b.Ports); to++ {
-				b.apart[hop{0, to}] = true // one stands for all
+			if b.sync(ctx, b.Patience, from, to) != nil {
+				b.apart[hop{from, to}] = true
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if from > 0 {
+				aggregated = aggregated && b.apart[hop{from, to}] == (to > 0)
 			}
 		}
 	}
-	return b.learn(ctx, max(time.Until(until), b.Patience))
+	if b.lag = aggregated; b.lag {
+		for to := 2; to < len(b.Ports); to++ {
+			b.apart[hop{0, to}] = true // one stands for all
+		}
+	}
+	return b.Learn(ctx)
 }
 
 // Others are the ports that frames from one reach; of a LAG one.

@@ -100,6 +100,7 @@ func TestChance(t *testing.T) {
 		{"PCP is cleared", "mtu", &soft{treat: cleared(0xe0)}, Pass, "", "1500 bytes passes"},
 	} {
 		t.Run(tc.id+": "+tc.name, func(t *testing.T) {
+			t.Parallel()
 			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
 			o := options(t, list...)
 			o.About = About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7.4"}

@@ -158,7 +158,6 @@ func TestFaults(t *testing.T) {
 		{"of one port's rules", "rewrite untagged strip hitless session-lost link-flap", qualifytest.Faults{
 			RulesOf: "p1", RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond, NoFallback: true, ForgetsOnLinkDown: true,
 		}, "hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:wrong-fallback strip:strip-altered untagged:frame-without-tag-altered"},
-		{"of the key", "rule-key", qualifytest.Faults{MatchesBridgingVLAN: true}, "rule-key:no-rewrite"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

@@ -192,7 +192,14 @@ func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, set
 	var wrong string
 	p := patient{Trial: t}
 	err := p.try(ctx, func() (bool, error) {
-		s, err := t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error { return t.wait(ctx, still) })
+		s, err := t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error {
+			for first := t.last(); t.last() < first+judges; { // a busy machine sends few in that time
+				if err := t.wait(ctx, still); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			return false, err
 		}
@@ -237,7 +244,18 @@ func (s *stream) lost() (n int) {
 	return n
 }
 
-const still = 50 * time.Millisecond
+// An undisturbed stream takes so long, and longer until it has so many frames.
+const (
+	still  = 50 * time.Millisecond
+	judges = 250
+)
+
+// last is the number of the last frame.
+func (b *Bench) last() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seq
+}
 
 // quantile is the value below which a share q of a list are; the list is sorted for it.
 func quantile(list []time.Duration, q float64) time.Duration {
