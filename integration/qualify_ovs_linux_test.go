@@ -12,6 +12,7 @@ import (
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
+	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
@@ -84,18 +85,7 @@ func TestQualifyOVS(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := host.Do(func() error {
-		for i := 1; i <= 2; i++ {
-			p, err := qualify.OpenCard(fmt.Sprintf("p%d", i), fmt.Sprintf("eth%d", i))
-			if err != nil {
-				return err
-			}
-			b.Ports = append(b.Ports, p)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	b.Ports = qualifytest.Cards(t, host, "eth", "p1", "p2")
 	r, err := qualify.Run(t.Context(), b, qualify.Options{Experiments: qualify.Forwarding(), Folder: filepath.Join(t.TempDir(), "out"), Quiet: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -6,35 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// softBench is a bench at a switch in software with faults.
+// softBench is labBench without a driver.
 func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
 	t.Helper()
-	lab := qualifytest.NewLab(t, qualifytest.Config{TPID: 0x9900, VLANs: 999, Faults: faults}, ports)
-	b := &qualify.Bench{Profile: &fleet(t).Profile, NoWay: "the test has none", Patience: 300 * time.Millisecond, Device: inventory.Device{Name: "sw1", Platform: "linux"}}
-	err := lab.Bench.Do(func() error {
-		for i, c := range lab.Cards {
-			p, err := qualify.OpenCard([]string{"p1", "p2", "p3"}[i], c.Name)
-			if err != nil {
-				return err
-			}
-			b.Ports = append(b.Ports, p)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := labBench(t, faults, ports)
+	b.Driver, b.NoWay, b.Patience = nil, "the test has none", 300*time.Millisecond
 	return b
 }
 

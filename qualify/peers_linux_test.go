@@ -99,13 +99,11 @@ func ovsBench(t *testing.T, ports int) (b *qualify.Bench, s *ovstest.Switch, hos
 	if node, err = f.AddHost("switch"); err != nil {
 		t.Fatal(err)
 	}
-	var cards []*fabric.Port
 	for i := range ports {
-		c, _, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i+1)}, fabric.End{Node: node, Port: fmt.Sprint("p", i+1)}, 0)
+		_, _, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i+1)}, fabric.End{Node: node, Port: fmt.Sprint("p", i+1)}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cards = append(cards, c)
 	}
 	if err := f.WaitUp(t.Context()); err != nil {
 		t.Fatal(err)
@@ -119,19 +117,7 @@ func ovsBench(t *testing.T, ports int) (b *qualify.Bench, s *ovstest.Switch, hos
 	fl := fleet(t)
 	fl.Profile.TPID, fl.Profile.WideTPID, fl.Profile.Interval = 0x88a8, 0, time.Second
 	b = &qualify.Bench{Device: fl.Devices[0], Profile: &fl.Profile, Policy: fl.Policy}
-	err = host.Do(func() error {
-		for i, c := range cards {
-			p, err := qualify.OpenCard(fmt.Sprint("p", i+1), c.Name)
-			if err != nil {
-				return err
-			}
-			b.Ports = append(b.Ports, p)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.Ports = qualifytest.Cards(t, host, "c", []string{"p1", "p2", "p3"}[:ports]...)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

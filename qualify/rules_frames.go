@@ -120,7 +120,7 @@ func strip(ctx context.Context, t *Trial) error {
 	total := 0
 	for _, port := range both {
 		n, err := t.stripAt(ctx, port)
-		if err != nil {
+		if err != nil || len(t.Faults) > 0 {
 			return err
 		}
 		total += n
@@ -163,7 +163,7 @@ func (t *Trial) stripAt(ctx context.Context, port int) (int, error) {
 		return bad > 0, err
 	})
 	if err == nil && bad > 0 {
-		t.faultOnce("strip-"+code, "out of %s %d of %d frames: %s", t.Ports[port].Name, bad, len(frames), text)
+		t.Fault("strip-"+code, "out of %s %d of %d frames: %s", t.Ports[port].Name, bad, len(frames), text)
 	}
 	return len(frames), err
 }

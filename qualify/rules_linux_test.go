@@ -2,7 +2,6 @@ package qualify_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -35,19 +34,7 @@ func labOf(t testing.TB, faults qualifytest.Faults, ports int) (*qualify.Bench, 
 		Counters: lab.Counters("p1", "p2", "p3"),
 		Every:    37,
 	}}
-	err = lab.Bench.Do(func() error {
-		for i := range lab.Cards {
-			p, err := qualify.OpenCard(fmt.Sprint("p", i+1), lab.Cards[i].Name)
-			if err != nil {
-				return err
-			}
-			b.Ports = append(b.Ports, p)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.Ports = qualifytest.Cards(t, lab.Bench, "c", []string{"p1", "p2", "p3"}[:ports]...)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -142,15 +129,15 @@ func TestFaults(t *testing.T) {
 		{"none", tags + rules + "link-flap entries restart", qualifytest.Faults{}, ""},
 		{"of rules", rules + "link-flap entries", qualifytest.Faults{
 			RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond,
-			Table: 20, ForgetsOnLinkDown: true, LeaseForever: true, CountsNoTag: true,
-		}, "counters:tag-not-counted entries:table-smaller hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered session-lost:no-fallback strip:strip-altered untagged:frame-without-tag-altered"},
+			Table: 20, ForgetsOnLinkDown: true, CountsNoTag: true,
+		}, "counters:tag-not-counted entries:table-smaller hitless:change-not-hitless link-flap:lost-by-link-flap rewrite:dei-altered strip:strip-altered untagged:frame-without-tag-altered"},
 		{"of tags", tags + "session-lost counters", qualifytest.Faults{
 			LosesDEI: true, NoFallback: true, StaleCounters: 150 * time.Millisecond,
 		}, "counters:counters-stale marks:marks-dei-altered session-lost:wrong-fallback tpid:tag-dei-altered"},
 		{"of one port's time", "rule-change", qualifytest.Faults{RulesOf: "p1", AckEarly: 150 * time.Millisecond}, "rule-change:late-on-wire"},
 		{"most frames lost", "rule-key rewrite", qualifytest.Faults{PassesOneIn: 37}, "rewrite rule-key"},
 		{"PCP remarked", "rewrite", qualifytest.Faults{RemarksPCP: true}, ""},
-		{"few frames lost", "rule-key rewrite", qualifytest.Faults{LosesOneIn: 90}, ""},
+		{"few frames lost", "rule-key rewrite untagged", qualifytest.Faults{LosesOneIn: 90}, "untagged:random-loss"},
 		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
 		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
 		{"of one port's key", "rule-key rewrite", qualifytest.Faults{RulesOf: "p1", MatchesBridgingVLAN: true}, "rewrite:not-rewritten rule-key:no-rewrite"},

@@ -73,20 +73,30 @@ func NewBed(t testing.TB, cables int) *Bed {
 }
 
 // Cards opens the host's cards.
-func (b *Bed) Cards(t testing.TB) (ports []*qualify.Port) {
+func (b *Bed) Cards(t testing.TB) []*qualify.Port {
 	t.Helper()
-	err := b.Host.Do(func() error {
-		for i := range b.Host.Ports() {
-			p, err := qualify.OpenCard(fmt.Sprintf("swp%d", i+1), fmt.Sprintf("eth%d", i+1))
+	var ports []string
+	for i := range b.Host.Ports() {
+		ports = append(ports, fmt.Sprintf("swp%d", i+1))
+	}
+	return Cards(t, b.Host, "eth", ports...)
+}
+
+// Cards opens the cards of a host that are cabled to these ports: card1 and so on.
+func Cards(t testing.TB, host *fabric.Node, card string, ports ...string) (out []*qualify.Port) {
+	t.Helper()
+	err := host.Do(func() error {
+		for i, name := range ports {
+			p, err := qualify.OpenCard(name, fmt.Sprint(card, i+1))
 			if err != nil {
 				return err
 			}
-			ports = append(ports, p)
+			out = append(out, p)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ports
+	return out
 }

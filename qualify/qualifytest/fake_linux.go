@@ -82,26 +82,17 @@ func Judged(t *testing.T, f Fake, faults plane.Faults, ask, want string) {
 			t.Error(err)
 		}
 	})
-	if err := f.Plane.Host.Do(func() error {
-		for i, name := range f.Ports[:2] {
-			p, err := qualify.OpenCard(name, fmt.Sprint("c", i+1))
-			if err != nil {
-				return err
-			}
-			link := p.Link
-			p.Link = func(up bool) error {
-				if !up {
-					if err := f.Plane.LinkDown(i + 1); err != nil {
-						return err
-					}
+	b.Ports = Cards(t, f.Plane.Host, "c", f.Ports[:2]...)
+	for i, p := range b.Ports {
+		link := p.Link
+		p.Link = func(up bool) error {
+			if !up {
+				if err := f.Plane.LinkDown(i + 1); err != nil {
+					return err
 				}
-				return link(up)
 			}
-			b.Ports = append(b.Ports, p)
+			return link(up)
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 	list := slices.DeleteFunc(qualify.All(), func(e qualify.Experiment) bool { return !slices.Contains(strings.Fields(ask), e.ID) })
 	r, err := qualify.Run(t.Context(), b, qualify.Options{Experiments: list, Folder: filepath.Join(t.TempDir(), "out"), Quiet: 10 * time.Millisecond, About: qualify.About{Device: "sw1", Platform: "fake"}})

@@ -25,7 +25,7 @@ type Faults struct {
 
 	PassesOneIn  int // of frames with CSIG tags one in so many is forwarded; 0: all
 	DoublesOneIn int // of frames with CSIG tags one in so many is forwarded twice; 0: none
-	LosesOneIn   int // of frames with CSIG tags one in so many is lost; 0: none
+	LosesOneIn   int // of frames with tags, of VLANs or CSIG, one in so many is lost; 0: none
 
 	// Rules. Of one port alone, where RulesOf names it, but for Table; and so are
 	// RewriteClearsDEI and StripsPayload.

@@ -35,12 +35,14 @@ func (s *Switch) receive(in *port, frame []byte) {
 		vlan = native
 	}
 	table := vlan // in which addresses are learned
-	if p.csig != 0 {
+	if p.csig != 0 || p.vlans > 0 {
 		s.tagged++
-		if n := f.PassesOneIn; n > 0 && s.tagged%n != 0 {
+		if n := f.LosesOneIn; n > 0 && s.tagged%n == 0 {
 			return
 		}
-		if n := f.LosesOneIn; n > 0 && s.tagged%n == 0 {
+	}
+	if p.csig != 0 {
+		if n := f.PassesOneIn; n > 0 && s.tagged%n != 0 {
 			return
 		}
 		vid := tciAt(frame, p.csig) & 0xfff

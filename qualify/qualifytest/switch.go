@@ -39,7 +39,7 @@ type Switch struct {
 	down     time.Time // until then a restart takes
 	boots    uint64
 	fillers  int // entries that match nothing
-	tagged   int // frames with CSIG tags that came in
+	tagged   int // frames with tags that came in
 }
 
 // station is an address in a VLAN.
