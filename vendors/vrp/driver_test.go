@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,8 +29,20 @@ type bench struct {
 	p1, p2   string // ports
 	server   *clitest.Server
 	driver   *Driver
-	clock    time.Duration
-	full     map[string]int // rules of each port that hardware has room for
+	clock    atomic.Int64 // nanoseconds that both are ahead
+
+	mu   sync.Mutex     // guards full: the switch has a goroutine of its own
+	full map[string]int // rules of each port that hardware has room for
+}
+
+// pass has time pass.
+func (b *bench) pass(d time.Duration) { b.clock.Add(int64(d)) }
+
+// room is how many rules of a port hardware has room for; 0: all.
+func (b *bench) room(port string, rules int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full[port] = rules
 }
 
 func newBench(t testing.TB, platform string, change func(*Config)) *bench {
@@ -42,9 +55,11 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		b.Switch = vrptest.NewCloudEngine("HUAWEI", b.p1, b.p2)
 		b.Type("traffic-policy atomic-update-mode")
 	}
-	now := func() time.Time { return time.Now().Add(b.clock) }
+	now := func() time.Time { return time.Now().Add(time.Duration(b.clock.Load())) }
 	b.Now = now
 	b.Changed = func(list []vrptest.Port) []int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		held := make([]int, len(list))
 		for i := range list {
 			if held[i] = len(list[i].Outbound); b.full[list[i].Name] > 0 {
@@ -224,7 +239,7 @@ func TestTPID(t *testing.T) {
 		// What another user gives the port meanwhile stays, and is its error.
 		must(apply(0x88a8, b.p1))
 		b.Type("interface "+b.p1, "qinq protocol 9100")
-		b.clock += 2 * recheck
+		b.pass(2 * recheck)
 		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "which csig did not set") {
 			t.Error(err)
 		}
@@ -353,7 +368,7 @@ func TestNotInHardware(t *testing.T) {
 		if err := give(7); err != nil {
 			t.Fatal(err)
 		}
-		b.full[b.p1] = 3 // beside two there is room for one
+		b.room(b.p1, 3) // beside two there is room for one
 		for range 2 {
 			err := give(8)
 			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "not in hardware: fail") || strings.Contains(err.Error(), b.p2) {
@@ -362,13 +377,13 @@ func TestNotInHardware(t *testing.T) {
 			b.has(t, b.p1, 7)
 			b.has(t, b.p2, 8)
 		}
-		delete(b.full, b.p1)
+		b.room(b.p1, 0)
 		if err := give(8); err != nil {
 			t.Error(err)
 		}
 		b.has(t, b.p1, 8)
 		// A port without room for any keeps nothing.
-		b.full[b.p2] = 1
+		b.room(b.p2, 1)
 		if err := b.driver.Apply(t.Context(), plain(b.p1)); err != nil {
 			t.Fatal(err)
 		}
@@ -392,9 +407,9 @@ func TestLostFromHardware(t *testing.T) {
 		if _, err := give(); err != nil {
 			t.Fatal(err)
 		}
-		b.full[b.p1] = 1
+		b.room(b.p1, 1)
 		b.Type("traffic classifier other") // the switch delivers again
-		b.clock += 2 * recheck
+		b.pass(2 * recheck)
 		for range 2 {
 			res, err := give()
 			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != "" || strings.Contains(err.Error(), b.p2) {
@@ -568,7 +583,7 @@ func TestRepair(t *testing.T) {
 			}
 			b.Type(lines...)
 			broken := b.table(t, b.p1)
-			b.clock += 2 * recheck
+			b.pass(2 * recheck)
 			res, err := give()
 			permanent := (*vendors.PermanentError)(nil)
 			switch {
@@ -665,7 +680,7 @@ func TestTrial(t *testing.T) {
 	if err := other.Apply(t.Context(), plain(b.p1, b.p2)); !errors.As(err, &pending) {
 		t.Error(err)
 	}
-	b.clock += 91 * time.Second
+	b.pass(91 * time.Second)
 	if b.Running() != before {
 		t.Errorf("it was not taken back: %s", b.Running())
 	}
@@ -677,7 +692,7 @@ func TestTrial(t *testing.T) {
 	if err := other.Confirm(t.Context(), token); err != nil {
 		t.Error(err)
 	}
-	b.clock += time.Hour
+	b.pass(time.Hour)
 	if err := other.PendingRevert(t.Context()); err != nil || !strings.Contains(b.Running(), "csig-") {
 		t.Error(err)
 	}
@@ -719,13 +734,13 @@ func TestCutOff(t *testing.T) {
 	if err := b.driver.Apply(t.Context(), plain(b.p1)); err == nil || !strings.Contains(err.Error(), "takes back within 2m0s: no route") {
 		t.Error(err)
 	}
-	b.clock += applyWithin + time.Second
+	b.pass(applyWithin + time.Second)
 	if b.Running() != before {
 		t.Errorf("it was not taken back: %s", b.Running())
 	}
 	cut = false
 	b.setUp(t, b.p1)
-	b.clock += time.Hour
+	b.pass(time.Hour)
 	if !strings.Contains(b.Running(), "traffic policy csig-"+b.p1) {
 		t.Error("what was confirmed is taken back")
 	}
