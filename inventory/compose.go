@@ -185,7 +185,12 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 	if d.Facts != nil && d.Facts.Platform != "" && keys.Platform != "" && d.Facts.Platform != keys.Platform {
 		c.warnf(values.originOf("facts"), "qualify that platform, or name the facts that are of it", "%s: facts %s are not used: they are of platform %s, and it is %s", what, d.Facts.Name, d.Facts.Platform, keys.Platform)
 	}
-	d.Updates, d.Lease = keys.Updates, keys.Lease
+	if keys.Updates != updatesNever {
+		d.Updates = keys.Updates
+	}
+	if keys.Lease != leaseRequired {
+		d.Lease = keys.Lease
+	}
 	if values.originOf("platform") == notGiven && !c.lost && !values.isLost("platform") {
 		c.errorf(decl.mapping, "e.g. platform: linux, here, in a group or in defaults", `%s: "platform" is missing`, what)
 	}

@@ -143,8 +143,8 @@ type deviceKeys struct {
 	Level        Level               `key:"level,flow" doc:"What it does with the tag; auto unless given: csig assess finds out."`
 	Facts        string              `key:"facts" is:"name" doc:"The name of what was measured on its model."`
 	Experimental bool                `key:"experimental" doc:"Let csig apply set it up by a driver that never ran on such a device, without facts of its rules."`
-	Updates      Updates             `key:"updates" words:"cli" doc:"cli: csig may change the signal by lines of configuration, where the platform takes it no other way."`
-	Lease        Lease               `key:"lease" words:"none" doc:"none: csig may update it although neither its data plane nor a dead-man on it withdraws the signal when the agent is gone."`
+	Updates      Updates             `key:"updates" words:"cli never" doc:"cli: csig may change the signal by lines of configuration, where the platform takes it no other way; never unless given."`
+	Lease        Lease               `key:"lease" words:"none required" doc:"none: csig may update it although neither its data plane nor a dead-man on it withdraws the signal when the agent is gone; required unless given."`
 	Tags         placedNames         `key:"tags,flow" doc:"Words to choose devices by, e.g. for the waves of a rollout. Those of groups and defaults add up."`
 	Interval     time.Duration       `key:"interval" is:"interval" doc:"Its averaging window Δt, in place of the profile's."`
 	Schedule     string              `key:"schedule" is:"schedule" doc:"When to sample it, in place of the policy's."`

@@ -85,6 +85,12 @@ type Updates string
 // its lines in accounting logs.
 const UpdatesCLI Updates = "cli"
 
+// updatesNever and leaseRequired take back what a group or the defaults allow: in a Device they are "".
+const (
+	updatesNever  Updates = "never"
+	leaseRequired Lease   = "required"
+)
+
 // Lease is what withdraws the signal when the agent is gone.
 type Lease string
 
