@@ -89,14 +89,20 @@ func (a *assessor) table(d *assessed) *TableCost {
 		if choice == nil {
 			continue
 		}
-		copies := max(1, caps.Positions)
+		entries, headroom, copies := choice.Entries, choice.Headroom, max(1, caps.Positions)
+		if l := d.seen.Facts.Layout; l != nil {
+			entries, headroom = l.Entries*len(intents), l.Headroom*len(intents)
+		}
 		c.Form, c.Why = choice.Form.String(), choice.Why
-		c.PerPort = max(c.PerPort, choice.Entries*copies)
-		c.Headroom = max(c.Headroom, choice.Headroom*copies)
-		c.Entries += choice.Entries * copies
+		c.PerPort = max(c.PerPort, entries*copies)
+		c.Headroom = max(c.Headroom, headroom*copies)
+		c.Entries += entries * copies
 		form = choice.Form
 	}
-	if t := a.ops(caps); c.Form != "" && t.ok && t.form == form {
+	if l := d.seen.Facts.Layout; l != nil && c.Form != "" {
+		copies := max(1, caps.Positions)
+		c.OpsMean, c.OpsMax = l.OpsMean*float64(copies), l.OpsMax*copies
+	} else if t := a.ops(caps); c.Form != "" && t.ok && t.form == form {
 		c.OpsMean, c.OpsMax = t.ops.Mean, t.ops.Max
 	}
 	return c

@@ -25,6 +25,10 @@ type Facts struct {
 	// ConfigUpdates is what an update costs where it is a change of configuration; nil: it is none.
 	ConfigUpdates *ConfigUpdates `json:"config_updates,omitempty"`
 
+	// Layout is what one signal takes where the driver lays the entries out by itself; nil:
+	// as vlanrules says of Rules.
+	Layout *Layout `json:"layout,omitempty"`
+
 	// SetupOnly is a platform whose setup gives ports that pass tags through the domain's
 	// TPID; Update is refused there.
 	SetupOnly bool `json:"setup_only,omitempty"`
@@ -130,6 +134,14 @@ type Change struct {
 	What       string // e.g. "chain swp1", "strip"
 	Detail     string // the change in one line
 	Disruptive string // why ordinary traffic notices, "" when it does not
+}
+
+// Layout is what one signal of a port takes of a table.
+type Layout struct {
+	Entries  int     `json:"entries"`  // at most, while nothing changes
+	Headroom int     `json:"headroom"` // as many more while a value changes
+	OpsMean  float64 `json:"ops_mean"` // operations for a bucket that moves by one
+	OpsMax   int     `json:"ops_max"`
 }
 
 // ChangeKind is + ~ or -.

@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -241,15 +242,35 @@ func (n size) String() string {
 	return fmt.Sprintf("%d entries (%d for each of %s, and %d)", n.need, n.per, count(n.flows, "forwarding flow", "forwarding flows"), n.need-n.flows*n.per)
 }
 
+// bandSizes are the entries of a band for a signal, by bucket.
+func (f *flat) bandSizes(sig quantize.Signal) (out []int) {
+	for s := range uint8(quantize.NumBuckets) {
+		n := 0
+		if r, err := f.rewrites(vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: 1}); err == nil {
+			n = len(r) + len(f.keeps(sig, s))
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// flatLayout is what a signal takes of the table for each forwarding flow.
+func flatLayout() *vendors.Layout {
+	f := newFlat(0, 0, false, &vendors.Setup{Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative}, nil)
+	sizes := f.bandSizes(quantize.MinABW)
+	most := slices.Max(sizes)
+	l := &vendors.Layout{Entries: f.entries().per - most, Headroom: most}
+	for i := range len(sizes) - 1 { // a band is added, and the other one deleted
+		ops := sizes[i] + sizes[i+1]
+		l.OpsMean += float64(ops) / float64(len(sizes)-1)
+		l.OpsMax = max(l.OpsMax, ops)
+	}
+	return l
+}
+
 func (f *flat) entries() (n size) {
 	for _, sig := range f.setup.Signals {
-		most := 0
-		for s := range uint8(quantize.NumBuckets) {
-			if r, err := f.rewrites(vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: s, LM: 1}); err == nil {
-				most = max(most, len(r)+len(f.keeps(sig, s)))
-			}
-		}
-		n.per += 2 * most
+		n.per += 2 * slices.Max(f.bandSizes(sig))
 	}
 	if fallback, err := f.stale(); err == nil { // Apply returns it
 		n.per += len(fallback)

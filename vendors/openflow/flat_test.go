@@ -417,6 +417,17 @@ func TestFlatCost(t *testing.T) {
 	if n.flows != 2 || n.per != 2*(5+2*9) || n.need != 2*n.per+2+1 {
 		t.Errorf("%s", n)
 	}
+	if l := flatLayout(); l.Entries != 5+9 || l.Headroom != 9 || l.OpsMax != 9+8 || l.OpsMean < 10 || l.OpsMean > 15 {
+		t.Errorf("%+v", l)
+	}
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} { // the same for every layout and signal
+		for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC, quantize.MaxPD} {
+			f := testFlat(t, layout, inventory.Conservative, true)
+			if f.setup.Signals = []quantize.Signal{sig}; f.entries().per != 5+2*9 {
+				t.Errorf("%v, %v: %s", layout, sig, f.entries())
+			}
+		}
+	}
 }
 
 // TestResolve: flows that take the same frames, or whose ports are not there, are
