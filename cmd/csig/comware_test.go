@@ -22,7 +22,6 @@ import (
 // the way from a plan to csig off. Afterwards the switch is as it was.
 func TestComwarePage(t *testing.T) {
 	sw := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2")
-	sw.Type("qinq ethernet-type customer-tag 9900")
 	go func() {
 		for !strings.Contains(sw.Running(), "nqa schedule") {
 			if wait(t.Context(), 20*time.Millisecond) != nil {

@@ -20,12 +20,11 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	d := Open(cfg)
 	var lines []string
 	d.offline, d.view = &lines, newView()
-	d.view.customer = want.TPID
 	old, now := updating(&have), updating(&want)
 	for _, s := range []*vendors.Setup{old, now} {
 		for _, p := range s.Ports {
 			if d.view.port(p.Port) == nil {
-				d.view.ports = append(d.view.ports, port{name: p.Port, service: want.TPID})
+				d.view.ports = append(d.view.ports, port{name: p.Port, service: defaultTPID})
 			}
 		}
 	}

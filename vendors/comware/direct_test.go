@@ -77,11 +77,11 @@ func (d *direct) Close() error {
 	return nil
 }
 
-// near is a bench whose sessions are direct. Its cut never ends one.
+// near is a bench whose sessions are direct, and whose TPIDs are the defaults. Its cut
+// never ends one.
 func near(t testing.TB) (*bench, *cut) {
 	t.Helper()
 	b := &bench{Switch: comwaretest.New("H3C", xge1, xge2)}
-	b.Type("qinq ethernet-type customer-tag 9900")
 	c, start := &cut{left: -1}, time.Now()
 	b.driver = Open(Config{Updates: true, Now: func() time.Time { return start.Add(b.clock) }, Dial: func(context.Context) (Session, error) {
 		return &direct{Shell: b.Shell(), cut: c}, nil

@@ -166,7 +166,7 @@ func (v *view) setup(want position) vendors.Setup {
 			s.Damaged = "there is more than one record of the setup"
 		case at != want:
 			s.Damaged = fmt.Sprintf("it was made for the %s tag, and the CSIG tag is the %s one", at, want)
-		case v.noTPID(&s, want) != "":
+		case len(ports) > 0 && v.noTPID(&s, want) != "":
 			s.Damaged = v.noTPID(&s, want)
 		}
 	}
@@ -200,7 +200,7 @@ func (v *view) setup(want position) vendors.Setup {
 // it does, or need not.
 func (v *view) noTPID(s *vendors.Setup, at position) string {
 	if at == inner && s.TPID != 0 && v.customer != s.TPID {
-		return fmt.Sprintf("the TPID of inner tags is 0x%04x: configure qinq ethernet-type customer-tag %04x in system view", v.customer, s.TPID)
+		return fmt.Sprintf("the TPID of inner tags is 0x%04x: the setup has 0x%04x", v.customer, s.TPID)
 	}
 	return ""
 }
@@ -208,7 +208,7 @@ func (v *view) noTPID(s *vendors.Setup, at position) string {
 // portTPID is the same for a port, of outer tags.
 func (v *view) portTPID(p *port, s *vendors.Setup, at position) string {
 	if at == outer && s.TPID != 0 && p.service != s.TPID {
-		return fmt.Sprintf("the TPID of its outer tags is 0x%04x: configure qinq ethernet-type service-tag %04x on every port that CSIG tags pass", p.service, s.TPID)
+		return fmt.Sprintf("the TPID of its outer tags is 0x%04x: the setup has 0x%04x", p.service, s.TPID)
 	}
 	return ""
 }
@@ -217,6 +217,9 @@ func (v *view) portTPID(p *port, s *vendors.Setup, at position) string {
 func validate(want *vendors.Setup) error {
 	if want.Layout != quantize.Draft00 {
 		return &vendors.PermanentError{Err: errors.New("layout uec: a VLAN ID range cannot test D, the lowest bit of the VID")}
+	}
+	if slices.Contains(reserved, want.TPID) && len(updating(want).Ports) > 0 {
+		return &vendors.PermanentError{Err: fmt.Errorf("tpid 0x%04x: %w", want.TPID, errReserved)}
 	}
 	return want.Check(noStrip, func(p *vendors.PortSetup) error {
 		if why := portName(p.Port); why != "" {
@@ -239,7 +242,11 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		return nil, err
 	}
 	have, want = *updating(&have), *updating(&want)
-	return append(vendors.DiffShared(&have, &want, "record", describe), vendors.DiffPorts(&have, &want,
+	shared := vendors.DiffShared(&have, &want, "record", describe)
+	if have.TPID != want.TPID && len(shared) > 0 && len(want.Ports) > 0 {
+		shared[0].Disruptive = tpidChange
+	}
+	return append(shared, vendors.DiffPorts(&have, &want,
 		func(*vendors.PortSetup) string {
 			return "a QoS policy at its outbound direction that compares and replaces " + strings.Join(want.SignalNames(), ", ")
 		},
@@ -317,6 +324,9 @@ func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
 		}
 	}
 	err := d.each(ctx, gone, d.removal)
+	if !d.lost() && d.view != nil && d.at() == inner && len(ports.Ports) > 0 {
+		err = errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) { s.tpid(nil, want.TPID) })))
+	}
 	if !d.lost() {
 		err = errors.Join(err, d.each(ctx, names(ports), func(name string) (*change, error) { return d.setUp(want, name, fresh) }))
 	}
@@ -333,6 +343,7 @@ func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
 			s.orphans()
 			s.tidy(0) // what Update made and has no use for is no reason to write
 		}
+		s.giveBack(keeps(want, d.at()))
 		s.forget(record)
 	})))
 }
@@ -410,6 +421,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		s.orphans()
 		s.drop(deadPort)
 		s.tidy(0)
+		s.giveBack(func(found) bool { return false })
 		s.forget("")
 	})))
 }

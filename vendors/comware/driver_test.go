@@ -90,7 +90,8 @@ func TestRefused(t *testing.T) {
 		"layout uec":                               with(func(s *vendors.Setup) { s.Layout = quantize.UEC }),
 		"removes no tag":                           with(func(s *vendors.Setup) { s.Ports[0].Action = vlanrules.Strip }),
 		"on_stale: strip is not possible here":     with(func(s *vendors.Setup) { s.OnStale = inventory.StaleStrip }),
-		"qinq ethernet-type customer-tag 9800":     with(func(s *vendors.Setup) { s.TPID = 0x9800 }),
+		"is 0x9900, which csig did not set":        with(func(s *vendors.Setup) { s.TPID = 0x9800 }),
+		"tpid 0x8863: Comware takes that type for": with(func(s *vendors.Setup) { s.TPID = 0x8863 }),
 		"signal abw of the setup is unknown or na": with(func(s *vendors.Setup) { s.Signals[1] = s.Signals[0] }),
 	} {
 		err := b.driver.Apply(t.Context(), s)
@@ -337,6 +338,9 @@ func TestCommands(t *testing.T) {
 	want := `system-view
  traffic behavior csig-setup-9900-5-c-i
  quit
+ traffic behavior csig-was-i8100-9900
+ quit
+ qinq ethernet-type customer-tag 9900
  traffic classifier csig-i0-128-4094a operator and
   if-match customer-dot1p 0
   if-match customer-vlan-id 128 to 4094

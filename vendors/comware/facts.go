@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	noStrip   = "a QoS policy marks VLAN IDs and removes no tag"
-	noLease   = "a configuration does not expire: when csig agent dies, a dead-man on the switch applies the worst values"
-	deadText  = "an NQA probe that csig agent answers and an EAA policy (rtm cli-policy " + deadPolicy + ")"
-	untried   = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID marking there is its chip's to say"
-	outerTags = "bridging follows the VID of the outer tag, which is the signal: only with the CSIG tag behind a VLAN tag are they apart"
+	noStrip    = "a QoS policy marks VLAN IDs and removes no tag"
+	noLease    = "a configuration does not expire: when csig agent dies, a dead-man on the switch applies the worst values"
+	deadText   = "an NQA probe that csig agent answers and an EAA policy (rtm cli-policy " + deadPolicy + ")"
+	untried    = "never run on hardware: whether the outbound stage of a model sees the tag of the wire and takes a VLAN ID marking there is its chip's to say"
+	tpidChange = "frames with an ordinary tag, 0x8100, in the place of the CSIG tag are untagged ones to the switch when that place has another TPID"
+	outerTags  = "bridging follows the VID of the outer tag, which is the signal: only with the CSIG tag behind a VLAN tag are they apart"
 )
 
 const (
@@ -72,7 +73,7 @@ func traits() vendors.Traits {
 		Survives: vendors.That(false, assumed("csig never saves the configuration; what an operator saves meanwhile comes back, and csig removes or takes it over")),
 
 		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 1, Scope: vendors.ScopeGlobal, AsVLAN: true}, read(tpidText+": customer-tag of the whole switch, service-tag of a port; 0x0001 to 0xffff but reserved types")),
-		TPIDChange: vendors.That("another TPID makes ordinary tags with 0x8100 in that place untagged frames: the operator configures it, not csig", read(tpidText)),
+		TPIDChange: vendors.That(tpidChange, read(tpidText)),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{defaultTPID}, read(tpidText)),
 
 		Independent: vendors.That(true, assumed("the CSIG tag is the inner one by default: the outer tag's VID chooses the VLAN")),
@@ -114,6 +115,7 @@ func Offline() vendors.Facts {
 			"an edit of an applied policy: " + editText + "; whether the chip takes the whole policy again is not written anywhere (assumed: the new class works before the old one goes)",
 			"where another policy may be applied to what leaves a port, which csig refuses: " + placeText,
 			"accepted and not in hardware: " + fullText + "; csig reads display qos policy interface before it takes the old class out, and takes a class for failed that is not reported, or with the word failed (assumed: no public text shows the report of a failed class)",
+			"csig sets the TPID where the switch has the default (0x8100), and gives that back; another is refused: " + tpidText,
 			"the dead-man fires within the lease, and 24 seconds at least: three probes that fail, and 5 seconds to run the policy (assumed); probes are UDP datagrams from the switch to a port of the agent's host that the agent names when it arms it; " + nqaText + "; " + trackText + "; " + eaaText + "; that a datagram sent back as it came is an answer is assumed, and that all of it works is seen on each switch before its first update, where the agent lets it fire",
 			"beside changes an accounting log has the commands with which csig reads: two that begin each session, one a minute, and one for each port after each change and each start of an agent",
 			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",

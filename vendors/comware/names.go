@@ -2,6 +2,7 @@ package comware
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,37 @@ func parseRecord(name string) (s vendors.Setup, at position, ok bool) {
 	}
 	at = position(where)
 	return s, at, recordName(&s, at) == name && (at == inner || at == outer)
+}
+
+// found is a TPID that csig replaced: of the switch's inner tags, or of a port's outer
+// ones. It is recorded in the name of a behavior without actions.
+type found struct {
+	at       position
+	was, now uint16
+	port     uint64 // hash of its name; 0: of the switch
+}
+
+func (f *found) behavior() string {
+	name := fmt.Sprintf("%swas-%c%04x-%04x", prefix, f.at, f.was, f.now)
+	if f.port != 0 {
+		name += fmt.Sprintf("-%010x", f.port)
+	}
+	return name
+}
+
+// parseFound is the inverse of behavior.
+func parseFound(name string) (f found, ok bool) {
+	if n, _ := fmt.Sscanf(name, prefix+"was-%c%04x-%04x-%010x", &f.at, &f.was, &f.now, &f.port); n < 3 {
+		return f, false
+	}
+	return f, f.behavior() == name && (f.at == inner && f.port == 0 || f.at == outer && f.port != 0)
+}
+
+// hashOf is a port's name in 40 bits, for want of room for the whole of it.
+func hashOf(port string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(port)) //nolint:errcheck // never fails
+	return h.Sum64()>>24 | 1
 }
 
 // policyName is that of a port's policy.

@@ -43,6 +43,9 @@ func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, e
 	if p.outbound != policyName(port) { // no frame meets what is to go, and none shall
 		c.first, c.then = append(c.first, c.then...), nil
 	}
+	if d.at() == outer {
+		s.tpid(p, want.TPID)
+	}
 	s.apply(p)
 	c.first = append(c.first, s.lines...)
 	c.policy = s.view.associated(port)
@@ -113,8 +116,9 @@ func (d *Driver) removal(port string) (*change, error) {
 // shared is lines that no port needs by itself.
 func (d *Driver) shared(write func(*script)) *change {
 	s := d.script()
-	write(s)
-	d.view = s.view
+	if write(s); len(s.lines) > 0 {
+		d.view = s.view
+	}
 	return &change{first: s.lines}
 }
 
@@ -143,8 +147,8 @@ func (v *view) refusesAll(want *vendors.Setup, at position) error {
 	if len(updating(want).Ports) == 0 {
 		return nil
 	}
-	if why := v.noTPID(want, at); why != "" {
-		return &vendors.PermanentError{Err: errors.New(why)}
+	if at == inner && v.foreignTPID(nil, want.TPID, at) != nil {
+		return &vendors.PermanentError{Err: v.foreignTPID(nil, want.TPID, at)}
 	}
 	return nil
 }
@@ -165,8 +169,8 @@ func (v *view) refuses(want *vendors.Setup, name string, at position) error {
 		return permanent(name, errors.New("the switch has no such interface"))
 	case v.foreignAt(p) != nil:
 		return permanent(name, v.foreignAt(p))
-	case v.portTPID(p, want, at) != "":
-		return permanent(name, errors.New(v.portTPID(p, want, at)))
+	case at == outer && v.foreignTPID(p, want.TPID, at) != nil:
+		return permanent(name, v.foreignTPID(p, want.TPID, at))
 	}
 	return nil
 }

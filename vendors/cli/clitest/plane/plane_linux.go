@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/net/bpf"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/linux/packets"
@@ -73,7 +74,9 @@ type Plane struct {
 	Host *fabric.Node // has the cards c1, c2 …
 
 	node  *fabric.Node
-	cards []*packets.Socket
+	ports []*fabric.Port    // of the switch
+	ends  []*fabric.Port    // what they are cabled to
+	cards []*packets.Socket // of those
 
 	seq atomic.Uint32 // of frames
 
@@ -107,7 +110,6 @@ func New(t testing.TB, ports int) *Plane {
 	if p.node, err = f.AddSwitch("switch"); err != nil {
 		t.Fatal(err)
 	}
-	var cards []*fabric.Port
 	for i := 1; i <= ports; i++ {
 		card, port, err := f.Connect(fabric.End{Node: host, Port: fmt.Sprint("c", i)}, fabric.End{Node: p.node, Port: fmt.Sprint("p", i)}, 0)
 		if err == nil {
@@ -116,14 +118,14 @@ func New(t testing.TB, ports int) *Plane {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cards = append(cards, card)
+		p.ends, p.ports = append(p.ends, card), append(p.ports, port)
 	}
 	if err := f.WaitUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	err = host.Do(func() error {
-		for _, card := range cards {
-			s, err := packets.Open(card.Index(), nil)
+		for _, card := range p.ends {
+			s, err := packets.Open(card.Index(), only())
 			if err != nil {
 				return err
 			}
@@ -170,6 +172,44 @@ func learns(p *fabric.Port) error {
 }
 
 func mac(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 0, byte(port)} }
+
+// only lets frames to the cards through: those of a load would fill a socket.
+func only() []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: 0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(mac(0)), SkipFalse: 3},
+		bpf.LoadAbsolute{Off: 4, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1},
+		bpf.RetConstant{Val: 1 << 16},
+		bpf.RetConstant{Val: 0},
+	}
+}
+
+// Node is the switch's network namespace, with its ports p1, p2 and so on.
+func (p *Plane) Node() *fabric.Node { return p.node }
+
+// Port is one of them, for its counters.
+func (p *Plane) Port(n int) *fabric.Port { return p.ports[n-1] }
+
+// Load sends so many bits a second, on layer 1, in by the last port and out by another,
+// until the test ends or SetRate changes that.
+func (p *Plane) Load(t testing.TB, port int, bps uint64) *fabric.Load {
+	t.Helper()
+	to := net.HardwareAddr{2, 0, 0, 0, 1, byte(port)}
+	if err := p.node.Forward(to, p.ports[port-1]); err != nil {
+		t.Fatal(err)
+	}
+	l, err := fabric.StartLoad(p.ends[len(p.ends)-1], to, bps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
 
 // Set changes what the hardware does wrong. An error is the next Program's.
 func (p *Plane) Set(f Faults) {
