@@ -2,14 +2,10 @@ package clitest
 
 import (
 	"bufio"
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +13,10 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
-
-// password is the account's.
-const password = "s3cret-of-the-switch"
 
 // Shell is one login: an interpreter of a vendor's grammar. The server calls it from one
 // goroutine at a time, for all logins.
@@ -67,54 +60,26 @@ type Server struct {
 	Login   inventory.SSH
 
 	open func() Shell
-	ln   net.Listener
-	done sync.WaitGroup
+	ln   *sshtest.Listener
 	work sync.Mutex // one command at a time
 
 	mu     sync.Mutex // guards what follows
 	faults Faults
 	lines  []string
-	conns  []net.Conn
-	closed bool
 }
 
 // New starts a switch; open makes the interpreter of a login. It ends with the test.
 func New(t testing.TB, open func() Shell) *Server {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	s := &Server{Address: "127.0.0.1", open: open, ln: ln}
-	s.Login = inventory.SSH{
-		User: "admin", Port: uint16(ln.Addr().(*net.TCPAddr).Port),
-		KnownHosts: filepath.Join(dir, "known_hosts"), Password: inventory.Secret{File: filepath.Join(dir, "password")},
-	}
-	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(s.Login.KnownHosts, knownhosts.Line([]string{ln.Addr().String()}, signer.PublicKey())+"\n")
-	write(s.Login.Password.File, password+"\n")
+	s := &Server{open: open}
 	cfg := &ssh.ServerConfig{PasswordCallback: func(c ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
-		if c.User() != s.Login.User || subtle.ConstantTimeCompare(given, []byte(password)) != 1 {
+		if c.User() != "admin" || subtle.ConstantTimeCompare(given, []byte(sshtest.Password)) != 1 {
 			return nil, errors.New("wrong password")
 		}
 		return nil, nil
 	}}
-	cfg.AddHostKey(signer)
-	s.done.Go(func() { s.accept(cfg) })
-	t.Cleanup(s.Close)
+	s.ln = sshtest.Listen(t, cfg, func(conn net.Conn) { s.serve(conn, cfg) })
+	s.Address, s.Login = s.ln.Address, s.ln.Login
 	return s
 }
 
@@ -140,43 +105,10 @@ func (s *Server) Forget() {
 }
 
 // Cut ends every session, as a device that restarts does.
-func (s *Server) Cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		c.Close()
-	}
-	s.conns = nil
-}
+func (s *Server) Cut() { s.ln.Cut() }
 
 // Close ends the server and its sessions.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.ln.Close()
-	s.Cut()
-	s.done.Wait()
-}
-
-func (s *Server) accept(cfg *ssh.ServerConfig) {
-	for {
-		conn, err := s.ln.Accept()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		if s.closed {
-			conn.Close()
-		}
-		s.conns = append(s.conns, conn)
-		s.mu.Unlock()
-		s.done.Go(func() {
-			defer conn.Close()
-			s.serve(conn, cfg)
-		})
-	}
-}
+func (s *Server) Close() { s.ln.Close() }
 
 // serve carries on one connection, with one shell.
 func (s *Server) serve(conn net.Conn, cfg *ssh.ServerConfig) {

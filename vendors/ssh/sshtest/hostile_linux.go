@@ -1,21 +1,14 @@
 package sshtest
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"io"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
-
-	"github.com/csig-agent/csig/inventory"
 )
 
 // Hostilities are the ways in which a hostile switch breaks SSH: some before the
@@ -37,23 +30,6 @@ func Hostile(t testing.TB, how string) *Server {
 	if !slices.Contains(Hostilities, how) {
 		t.Fatalf("no hostility %q", how)
 	}
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{Address: "127.0.0.1", Dir: t.TempDir()}
-	s.Login = inventory.SSH{User: "admin", Port: uint16(ln.Addr().(*net.TCPAddr).Port), KnownHosts: filepath.Join(s.Dir, "known_hosts")}
-	s.write(t, "known_hosts", knownhosts.Line([]string{ln.Addr().String()}, signer.PublicKey())+"\n")
-	s.write(t, "password", Password+"\n")
-	s.Login.Password = inventory.Secret{File: filepath.Join(s.Dir, "password")}
 	cfg := &ssh.ServerConfig{PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, nil }}
 	switch how {
 	case "floods banners":
@@ -71,35 +47,8 @@ func Hostile(t testing.TB, how string) *Server {
 			}
 		}
 	}
-	cfg.AddHostKey(signer)
-	var mu sync.Mutex
-	var conns []net.Conn
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, conn)
-			mu.Unlock()
-			done.Go(func() {
-				defer conn.Close()
-				serveHostile(conn, cfg, how)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
-		done.Wait()
-	})
-	return s
+	l := Listen(t, cfg, func(conn net.Conn) { serveHostile(conn, cfg, how) })
+	return &Server{Address: l.Address, Dir: l.Dir, Login: l.Login}
 }
 
 func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {

@@ -62,11 +62,8 @@ type Account struct {
 	Over map[string]string
 }
 
-// Password is that of an Account.
-const (
-	Password = "open sesame"
-	hashed   = "$6$csigtest$BkU/e.ODNwrZ3o6Il57qbRUrsxJ4R9zytL6sLiW2Xlewz19ilh0mobf4YcX6ZH9GXM82Wuj76IBz08kQW.xeB/"
-)
+// hashed is Password, for an Account.
+const hashed = "$6$csigtest$BkU/e.ODNwrZ3o6Il57qbRUrsxJ4R9zytL6sLiW2Xlewz19ilh0mobf4YcX6ZH9GXM82Wuj76IBz08kQW.xeB/"
 
 // Start runs an sshd until the test ends. As root it has a mount namespace of
 // its own, whose /run is empty: what tests want to reach there by a path has to
