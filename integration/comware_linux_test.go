@@ -62,6 +62,8 @@ func TestLongComware(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := op.agent("sw1")
+	// Counters that rest say nothing, and csig apply lets the dead-man fire first.
+	load := p.Load(t, 2, comwareLoads[0])
 	plan := filepath.Join(op.dir, "up.plan")
 	op.run(2, "plan", "-i", op.fleet, "-o", plan)
 	op.run(0, "apply", plan, "--soak", "50ms")
@@ -98,11 +100,7 @@ func TestLongComware(t *testing.T) {
 		return s
 	}
 	const worst, stale = 0, 125
-	if got := leaves(); got.S != worst || got.LM != stale {
-		t.Errorf("before the first value: %+v", got)
-	}
-	load := p.Load(t, 2, comwareLoads[0])
-	await("a load", truth(comwareLoads[0]), 5, 90*time.Second) // the dead-man fires first
+	await("a load", truth(comwareLoads[0]), 5, time.Minute)
 	if err := load.SetRate(comwareLoads[1]); err != nil {
 		t.Fatal(err)
 	}

@@ -335,6 +335,15 @@ func TestCrash(t *testing.T) {
 				if cut.left = -1; done != (err == nil) {
 					t.Fatalf("line %d: %v", line, err)
 				}
+				// What it leaves is the new setup, or is seen not to be.
+				if way < len(setups) && half {
+					changes, err := Diff(b.view(t).setup(b.driver.at()), setups[way])
+					before := b.Running()
+					b.apply(t, setups[way])
+					if err != nil || len(changes) == 0 && b.Running() != before {
+						t.Fatalf("line %d: nothing is to do, %v, in\n%s\nand then it is\n%s", line, err, before, b.Running())
+					}
+				}
 				if way < len(setups) && half {
 					b.apply(t, setups[way])
 					if have, err := b.driver.Observe(t.Context()); err != nil || have.Damaged != "" || len(have.Ports) != len(setups[way].Ports) || len(b.view(t).records()) != 1 {
