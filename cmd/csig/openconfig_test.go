@@ -16,16 +16,29 @@ import (
 // TestOpenConfigPage carries out the session of docs/openconfig.md: a gNMI target, its agent, and
 // the way from a plan to a rollback and csig off. Afterwards the target is as it was.
 func TestOpenConfigPage(t *testing.T) {
-	target := octest.New("Ethernet1", "Ethernet2")
+	gnmiPage(t, "openconfig", "core1", "192.0.2.40", octest.New("Ethernet1", "Ethernet2"), "Ethernet2")
+}
+
+// TestSRLinuxPage is TestOpenConfigPage for docs/srlinux.md.
+func TestSRLinuxPage(t *testing.T) {
+	target := octest.New("ethernet-1/1", "ethernet-1/2")
+	target.Native, target.Most = true, 9500
+	gnmiPage(t, "srlinux", "leaf1", "192.0.2.41", target, "ethernet-1/2")
+}
+
+// gnmiPage carries out the session of a platform's page with the device of its example, at whose
+// target an operator has configured a port.
+func gnmiPage(t *testing.T, name, device, address string, target *octest.Target, configured string) {
+	t.Helper()
 	target.Username, target.Password = "csig", "secret"
 	target.Serve(t)
 	target.Configure(func(d *oc.Device) {
 		mtu := uint16(9000)
-		d.Interface["Ethernet2"].Tpid, d.Interface["Ethernet2"].Mtu = oc.VlanTypes_TPID_TYPES_TPID_0X9100, &mtu
+		d.Interface[configured].Tpid, d.Interface[configured].Mtu = oc.VlanTypes_TPID_TYPES_TPID_0X9100, &mtu
 	})
 	before := target.Config()
 	// Its length is always the same: csig breaks lines by it.
-	dir := fmt.Sprintf("/tmp/csig-openconfig-%08x", rand.Uint32())
+	dir := fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +47,7 @@ func TestOpenConfigPage(t *testing.T) {
 	if err := os.WriteFile(password, []byte(target.Password), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "openconfig.yaml"))
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +55,13 @@ func TestOpenConfigPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := strings.NewReplacer("192.0.2.40", host, "port: 9339", "port: "+port, "tls: {ca: /etc/csig/ca.pem}", "plaintext: true, allow_plaintext_password: true",
-		"/etc/csig/core1.password", password, "/run/csig/core1.sock", filepath.Join(dir, "core1.sock")).Replace(string(example))
-	if err := os.WriteFile(filepath.Join(dir, "core1.yaml"), []byte(fleet), 0o600); err != nil {
+	fleet := strings.NewReplacer(address, host, "port: 9339", "port: "+port, "port: 57400", "port: "+port, "tls: {ca: /etc/csig/ca.pem}", "plaintext: true, allow_plaintext_password: true",
+		"/etc/csig/"+device+".password", password, "/run/csig/"+device+".sock", filepath.Join(dir, device+".sock")).Replace(string(example))
+	if err := os.WriteFile(filepath.Join(dir, device+".yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startAgent(t, dir, "core1")
-	carryOutPage(t, filepath.Join("..", "..", "docs", "openconfig.md"), "console openconfig", dir, func(command string) {
+	startAgent(t, dir, device)
+	carryOutPage(t, filepath.Join("..", "..", "docs", name+".md"), "console "+name, dir, func(command string) {
 		switch set := strings.Count(target.Config(), "TPID_0X88A8") >= 2; {
 		case strings.HasPrefix(command, "apply") && !set:
 			t.Error("nothing was applied")
