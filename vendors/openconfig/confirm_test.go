@@ -188,7 +188,7 @@ func TestAutoRevert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.SetMTU(t.Context(), "Ethernet1", 9100); err != nil {
+		if err := d.SetMTU(t.Context(), "Ethernet1", 8888); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.Apply(t.Context(), setup(0x88a8, "Ethernet3")); err == nil || !strings.Contains(err.Error(), "another client waits there") {
@@ -200,7 +200,7 @@ func TestAutoRevert(t *testing.T) {
 		if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
 			t.Fatal(err)
 		}
-		if have := target.Config(); strings.Count(have, "TPID_0X88A8") < 3 || !strings.Contains(have, "9100") {
+		if have := target.Config(); strings.Count(have, "TPID_0X88A8") < 3 || !strings.Contains(have, `"mtu": 8888`) {
 			t.Errorf("it has %s", have)
 		}
 		if err := other.Confirm(t.Context(), "csig-0000000000000000"); !errors.Is(err, vendors.ErrReverted) {
@@ -210,7 +210,7 @@ func TestAutoRevert(t *testing.T) {
 			if err := other.Confirm(t.Context(), token); err != nil {
 				t.Error(err)
 			}
-			if have := target.Config(); strings.Count(have, "TPID_0X88A8") < 3 || !strings.Contains(have, "9100") {
+			if have := target.Config(); strings.Count(have, "TPID_0X88A8") < 3 || !strings.Contains(have, `"mtu": 8888`) {
 				t.Errorf("after the confirmation it has %s", have)
 			}
 		} else {

@@ -54,8 +54,8 @@ func TestHostile(t *testing.T) {
 		"a part's number": {answer(record("csig-record-x", "{}")), "none of csig's record"},
 		"a high number":   {answer(record("csig-record-100000", "{}")), "none of csig's record"},
 		"old paths": {func(r *pb.GetResponse) {
-			r.Notification = []*pb.Notification{{Update: []*pb.Update{{Path: &pb.Path{Element: []string{"interfaces"}}}}}}
-		}, "paths as strings"}, //nolint:staticcheck // that is the point
+			r.Notification = []*pb.Notification{{Update: []*pb.Update{{Path: &pb.Path{Element: []string{"interfaces"}}}}}} //nolint:staticcheck // that is the point
+		}, "paths as strings"},
 		"nothing": {func(r *pb.GetResponse) { r.Notification = nil }, "no such port"},
 	} {
 		target, _, before := newTarget(t, func(target *octest.Target) { target.Lie = tc.lie })
