@@ -55,13 +55,16 @@ type ListeningKeys interface {
 type TagKeys interface {
 	PlatformKeys
 	// InnerTag tells whether the CSIG tag stands behind another, so that the switch need not
-	// know its TPID.
+	// know its TPID. Nil keys are those of a device whose file says nothing.
 	InnerTag() bool
 }
 
 // InnerTag tells whether the platform's own keys say that the CSIG tag stands behind another.
 func (d *Device) InnerTag() bool {
 	keys, ok := OwnKeys[TagKeys](d)
+	if p := platforms[d.Platform]; !ok && p != nil {
+		keys, ok = p.Keys.(TagKeys)
+	}
 	return ok && keys.InnerTag()
 }
 

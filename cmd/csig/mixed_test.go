@@ -74,8 +74,7 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			}
 			passive := p.Open == nil || p.Offline().SetupOnly // it updates no tags
 			switch {
-			case slices.Contains([]string{"nxos", "iosxr", "junos-ex", "junos-qfx", "junos-mx"}, name) && p.Open != nil:
-				group = fmt.Sprintf(", management: {%s: {tag: inner}}", strings.Split(name, "-")[0])
+			case slices.Contains([]string{"nxos", "iosxr", "junos-ex", "junos-qfx", "junos-mx"}, name): // over SSH
 			case p.Offline().SetupOnly:
 				group = fmt.Sprintf(", address: %s-%d, management: {gnmi: {plaintext: true}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
 			}

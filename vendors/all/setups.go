@@ -39,7 +39,7 @@ func junosSetups() (out []setUp) {
 func registerSetups(r *Registry) {
 	for _, s := range setups {
 		r.Register(s.keys.Name, Platform{
-			Title: s.title, Experimental: "it ran with a fake of its command line, and never on a switch",
+			Title: s.title, Experimental: "it ran with a fake of its command line, and never on such a device",
 			Open:  func(cfg vendors.Config) (vendors.Driver, error) { return openSetup(s.dialect, s.page, cfg) },
 			Rules: s.dialect.Platform.Offline().Rules, Offline: s.dialect.Platform.Offline, Diff: s.dialect.Platform.Diff,
 			Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {

@@ -19,7 +19,6 @@ import (
 // Platform is what fleet files say of routers with IOS XR.
 var Platform = inventory.Platform{
 	Name: "iosxr", Key: "iosxr", Doc: "Which tag of a frame CSIG's is, for the platform iosxr.", Keys: (*setup.Keys)(nil),
-	Missing: "it says which tag of a frame CSIG's is", Hint: "add management: {iosxr: {tag: inner}}, or tag: outer",
 	PortName: portName,
 }
 

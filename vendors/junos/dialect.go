@@ -35,7 +35,6 @@ func one(name, title, options string, offline func() vendors.Facts, spell func(u
 		Title: title,
 		Platform: inventory.Platform{
 			Name: name, Key: "junos", Doc: "Which tag of a frame CSIG's is, for the platforms junos-ex, junos-qfx and junos-mx.", Keys: (*setup.Keys)(nil),
-			Missing: "it says which tag of a frame CSIG's is", Hint: "add management: {junos: {tag: inner}}, or tag: outer",
 			PortName: portName,
 		},
 		Dialect: dialect(options, offline, spell),

@@ -8,6 +8,5 @@ import (
 // Platform is what fleet files say of Nexus switches.
 var Platform = inventory.Platform{
 	Name: "nxos", Key: "nxos", Doc: "Which tag of a frame CSIG's is, for the platform nxos.", Keys: (*setup.Keys)(nil),
-	Missing: "it says which tag of a frame CSIG's is", Hint: "add management: {nxos: {tag: inner}}, or tag: outer",
 	PortName: portName,
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/iosxr/iosxrtest"
+	"github.com/csig-agent/csig/vendors/junos/junostest"
+	"github.com/csig-agent/csig/vendors/nxos/nxostest"
+)
+
+// TestNXOSPage is TestComwarePage for docs/nxos.md.
+func TestNXOSPage(t *testing.T) {
+	sw := nxostest.New("tor1", "Ethernet1/1", "Ethernet1/2")
+	sw.Type("interface Ethernet1/2", "switchport dot1q ethertype 0x88a8", "exit")
+	switchPage(t, "nxos", clitest.New(t, sw.Shell), sw, "switchport dot1q ethertype 0x9100")
+}
+
+// persistent is a device whose commits stay after a restart: there is nothing to save.
+type persistent struct{ configured }
+
+type configured interface{ Running() string }
+
+func (persistent) Saves() int { return 0 }
+
+// TestIOSXRPage is TestComwarePage for docs/iosxr.md.
+func TestIOSXRPage(t *testing.T) {
+	r := iosxrtest.New("tor1", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
+	switchPage(t, "iosxr", clitest.New(t, r.Shell), persistent{r}, "dot1q tunneling ethertype 0x9100")
+}
+
+// TestJunosPage is TestComwarePage for docs/junos.md.
+func TestJunosPage(t *testing.T) {
+	r := junostest.New("tor1", "ether-options", nil, "xe-0/0/1", "xe-0/0/2")
+	switchPage(t, "junos", clitest.New(t, r.Shell), persistent{r}, "tag-protocol-id 0x9100")
+}
