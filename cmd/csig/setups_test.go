@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -13,7 +14,7 @@ import (
 func TestNXOSPage(t *testing.T) {
 	sw := nxostest.New("tor1", "Ethernet1/1", "Ethernet1/2")
 	sw.Type("interface Ethernet1/2", "switchport dot1q ethertype 0x88a8", "exit")
-	switchPage(t, "nxos", clitest.New(t, sw.Shell), sw, "switchport dot1q ethertype 0x9100")
+	switchPage(t, "nxos", clitest.New(t, sw.Shell), sw, "switchport dot1q ethertype 0x9100", func(*os.Process) {})
 }
 
 // persistent is a device whose commits stay after a restart: there is nothing to save.
@@ -26,11 +27,11 @@ func (persistent) Saves() int { return 0 }
 // TestIOSXRPage is TestComwarePage for docs/iosxr.md.
 func TestIOSXRPage(t *testing.T) {
 	r := iosxrtest.New("tor1", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
-	switchPage(t, "iosxr", clitest.New(t, r.Shell), persistent{r}, "dot1q tunneling ethertype 0x9100")
+	switchPage(t, "iosxr", clitest.New(t, r.Shell), persistent{r}, "dot1q tunneling ethertype 0x9100", func(*os.Process) {})
 }
 
 // TestJunosPage is TestComwarePage for docs/junos.md.
 func TestJunosPage(t *testing.T) {
 	r := junostest.New("tor1", "ether-options", nil, "xe-0/0/1", "xe-0/0/2")
-	switchPage(t, "junos", clitest.New(t, r.Shell), persistent{r}, "tag-protocol-id 0x9100")
+	switchPage(t, "junos", clitest.New(t, r.Shell), persistent{r}, "tag-protocol-id 0x9100", func(*os.Process) {})
 }
