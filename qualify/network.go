@@ -356,10 +356,13 @@ func (t *Trial) paused(ctx context.Context, tags []byte) (bool, error) {
 	}()
 	l := t.Listen()
 	defer l.Close()
-	time.Sleep(3 * pauseEvery) // the first of them acts
-	seq, frame, err := t.Build(0, Frame{To: 1, Tags: tags})
+	err := t.wait(ctx, 3*pauseEvery) // the first of them acts: nothing says that a port has paused
+	var seq uint64
 	if err == nil {
-		err = t.Send(0, frame)
+		var frame []byte
+		if seq, frame, err = t.Build(0, Frame{To: 1, Tags: tags}); err == nil {
+			err = t.Send(0, frame)
+		}
 	}
 	if err == nil {
 		err = t.Sync(ctx, 0, 1)
