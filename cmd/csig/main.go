@@ -17,13 +17,18 @@ import (
 // version is stamped by the Makefile.
 var version = "unknown"
 
-// exitError carries an exit code other than 1 through cobra.
+// exitError carries an exit code through cobra.
 type exitError struct {
 	code int
-	err  error
+	err  error // nil where all has been printed
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
 func (e *exitError) Unwrap() error { return e.err }
 
 // errInterrupted is the cause of a context that Ctrl-C ended.
