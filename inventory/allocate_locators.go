@@ -64,10 +64,47 @@ func (c *compiler) locators(f *Fleet) {
 			chosen[p][signalIndex(sig)] = lm
 		}
 	}
-	if len(c.errs) > 0 {
-		return
+	if len(c.errs) == 0 {
+		c.assign(f, t, signals, chosen)
 	}
-	c.assign(f, t, signals, chosen)
+}
+
+// locatorsOf are the locators that can name a port.
+func locatorsOf(f *Fleet, sig quantize.Signal) lmSet {
+	layout, locator := f.Profile.Layout, f.Profile.Signals[sig].Locator
+	inFields := fieldBits(locator)
+	if len(locator.Fields) == 0 {
+		inFields = layout.LMAllOnes()
+	}
+	var all lmSet
+	for lm := range layout.LMAllOnes() {
+		if layout.LMReserved(lm) == "" && lm&^inFields == 0 {
+			all.add(int(lm))
+		}
+	}
+	return all
+}
+
+// othersFree reports whether a device that uses these locators has one left for a port in
+// place of lm, whichever of the fields is the one that tells its ports apart. Where it has
+// not, as where there are more ports than values of a field, ports may share one.
+func othersFree(f *Fleet, sig quantize.Signal, lm uint16, used lmSet) bool {
+	l := f.Profile.Signals[sig].Locator
+	free := locatorsOf(f, sig).minus(used)
+	if len(l.Fields) == 0 {
+		return !free.empty()
+	}
+	for i := range l.Fields {
+		_, shift := fieldShift(l, l.Fields[i].Name)
+		room := false
+		for value := range uint16(1) << l.Fields[i].Bits {
+			room = room || free.has(int(lm&^((1<<l.Fields[i].Bits-1)<<shift)|value<<shift))
+		}
+		if !room {
+			return false
+		}
+	}
+	return true
 }
 
 // assign writes what was chosen into the fleet.
@@ -124,7 +161,15 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 	layout := f.Profile.Layout
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		var owners [numSignals]map[uint16]string // the ports that have a locator
+		var used [numSignals]lmSet // what the file gives to them
+		for j := range d.Ports {
+			for _, sig := range signals {
+				if given := c.specs[i][j].lmSpec[signalIndex(sig)]; given.mask == layout.LMAllOnes() && !c.specs[i][j].lost {
+					used[signalIndex(sig)].add(int(given.value))
+				}
+			}
+		}
+		var owners [numSignals][numLM]string // the ports that have a locator
 		for j := range d.Ports {
 			if c.full() {
 				return
@@ -148,12 +193,9 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 					if why := layout.LMReserved(lm); why != "" {
 						wrong(why, "", why)
 					}
-					if other, taken := owners[si][lm]; taken && len(d.Ports) < int(layout.LMStale()) {
+					if other := owners[si][lm]; other != "" && othersFree(f, sig, lm, used[si]) {
 						text := describeLM(&f.Profile, sig, lm)
 						wrong(text, "the receiver could not tell which of the two is the bottleneck", fmt.Sprintf("%s is port %s's already", text, other))
-					}
-					if owners[si] == nil {
-						owners[si] = make(map[uint16]string)
 					}
 					owners[si][lm] = p.Name
 				case p.Action == vlanrules.Update:
@@ -170,20 +212,12 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 
 // newLocatorAllocation collects what is given.
 func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal) *locatorAllocation {
-	layout, locator := f.Profile.Layout, f.Profile.Signals[sig].Locator
+	layout := f.Profile.Layout
 	a := &locatorAllocation{
 		f: f, t: t, c: c, sig: sig, mask: make([]uint8, t.ports), value: make([]uint8, t.ports), lm: make([]uint8, t.ports),
 		sets: make(map[uint16]lmSet),
 	}
-	inFields := fieldBits(locator)
-	if len(locator.Fields) == 0 {
-		inFields = layout.LMAllOnes()
-	}
-	for lm := range layout.LMAllOnes() {
-		if layout.LMReserved(lm) == "" && lm&^inFields == 0 {
-			a.all.add(int(lm))
-		}
-	}
+	a.all = locatorsOf(f, sig)
 	a.size = a.all.len()
 	si := signalIndex(sig)
 	for i := range f.Devices {

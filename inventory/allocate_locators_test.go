@@ -219,6 +219,32 @@ func TestAllocationRespectsWhatIsGiven(t *testing.T) {
 	})
 }
 
+// TestSharedLocators reads devices whose ports share a locator: right where none is free
+// for the values given, and then the fleet can be written and read again.
+func TestSharedLocators(t *testing.T) {
+	head := strings.Replace(fabricHead, "interval", "locator: [{name: stage, bits: 2, values: {a: 0, b: 1}}, {name: rest, bits: 2}], interval", 1)
+	for _, c := range []struct{ ports, want string }{
+		{"port: {lm: {stage: b, rest: 2}}, ports: [{name: 'p[1-9]'}]", "port p2: lm: 6 (stage=b,rest=2) is port p1's already"},
+		{"port: {lm: {stage: b}}, ports: [{name: 'p[1-4]'}]", ""},
+		{"port: {lm: {stage: b}}, ports: [{name: 'p[1-9]'}]", ""},
+		{"port: {lm: {stage: b, rest: 1}}, ports: [{name: 'p[1-2]'}]", "port p2: lm: 5 (stage=b,rest=1) is port p1's already"},
+		{"port: {lm: {stage: b}}, ports: [{name: p1, lm: {rest: 1}}, {name: p2, lm: {rest: 1}}, {name: 'p[3-9]'}]", "port p2: lm: 5 (stage=b,rest=1) is port p1's already"},
+	} {
+		f, err := Parse("fleet.yaml", []byte(head+"devices:\n  - {name: s1, "+c.ports+"}\n"))
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %s", c.ports, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.ports, err)
+		} else if _, err := Marshal(f); err != nil {
+			t.Errorf("%s: written: %v", c.ports, err)
+		}
+	}
+}
+
 // TestAllocationIsStable counts the ports that get another name when a fabric
 // grows. The same files give the same names, in whatever order they are.
 func TestAllocationIsStable(t *testing.T) {

@@ -97,7 +97,7 @@ func FuzzLoad(f *testing.F) {
 		files := make(fstest.MapFS)
 		for part := range strings.SplitSeq("\n"+string(text), "\n-- ") {
 			name, data, ok := strings.Cut(part, " --\n")
-			if ok && fs.ValidPath(name) {
+			if ok && fs.ValidPath(name) && name == printable(name) {
 				files[name] = &fstest.MapFile{Data: []byte(data)}
 			}
 		}
