@@ -44,14 +44,8 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		}
 		keep = old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)
 	}
-	d.setup, d.pipe, d.compiler = s, pipe, vlanrules.NewCompiler(Rules(), s.Layout)
-	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
-	for _, p := range s.Ports {
-		q := &port{name: p.Port, action: p.Action}
-		d.ports = append(d.ports, q)
-		d.byName[p.Port] = q
-	}
-	d.known = vendors.Unread
+	d.take(s)
+	d.pipe, d.compiler = pipe, vlanrules.NewCompiler(Rules(), s.Layout)
 	if _, err := d.sync(ctx, have, keep); err != nil {
 		return err
 	}
@@ -60,14 +54,6 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		errs = append(errs, p.problem())
 	}
 	return errors.Join(append(errs, d.elsewhere...)...)
-}
-
-// problem is why a port is not as its setup says, nil where it is.
-func (p *port) problem() error {
-	if p.failed == nil {
-		return nil
-	}
-	return &vendors.PortError{Port: p.name, Err: p.failed}
 }
 
 // sync brings the switch to d.setup, and our knowledge to the switch. It returns what

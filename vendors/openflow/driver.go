@@ -56,51 +56,22 @@ const (
 
 // Driver drives one switch. Its methods are not safe for concurrent use.
 type Driver struct {
-	cfg Config
-	of  *ofp.Conn
+	device
 
-	setup    *vendors.Setup // nil until Apply or the first Update
 	pipe     *pipeline
 	compiler *vlanrules.Compiler
-	ports    []*port
-	byName   map[string]*port
-	known    vendors.Knowledge
-	checked  time.Time // when the switch was read
 
-	elsewhere []error // of ports that are in no setup
-	belated   []error // refusals of what the switch had acknowledged, since the last update
-
-	features *features // of the last connection that was asked
 	said     conditions
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
 
-	reconnected bool // and the switch was not read since
-
 	filled bool // the live table has flows of Fill
 
-	turn  int               // which lease is renewed next
-	ends  [leases]time.Time // when each ends at the latest
-	until time.Time         // what the lease was given; zero: none that would have to be there
+	turn int               // which lease is renewed next
+	ends [leases]time.Time // when each ends at the latest
 }
 
 var _ vendors.Driver = (*Driver)(nil)
-
-// port is what the driver knows of one port.
-type port struct {
-	name   string
-	action vlanrules.Action
-	number uint32 // its OpenFlow port; 0: not there
-
-	vendors.PortSignal
-	have    vlanrules.Table // in tableLive, unless dirty
-	aside   bool            // it has the flow that makes it fall back
-	dirty   bool            // what it has in tableLive is unknown
-	settled bool            // have is what its intents want
-	unsure  bool            // what came of its last changes is unknown
-	late    bool            // a refusal came after its acknowledgement, since the switch was read
-	failed  error           // why it is not as its setup says
-}
 
 // complete is cfg with its defaults. The error is a *vendors.PermanentError.
 func (cfg Config) complete() (Config, error) {
@@ -125,32 +96,15 @@ func Open(cfg Config) (*Driver, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Driver{cfg: cfg}, nil
+	return &Driver{device: device{cfg: cfg}}, nil
 }
 
-// Close ends the driver. What is programmed stays, until its lease ends.
-func (d *Driver) Close() error {
-	d.of = nil
-	if d.cfg.Done != nil {
-		return d.cfg.Done()
-	}
-	return nil
-}
-
-// connect finds the connection. What was known is in doubt where it is another
-// one: the switch may have restarted, and values of before are renewed only where they
-// are given again.
+// connect is device.connect, of a switch that has csig's tables.
 func (d *Driver) connect(ctx context.Context) error {
-	of, err := d.cfg.Connect(ctx)
-	if err != nil || of != d.of {
-		d.known.Doubt()
-		d.of, d.until, d.reconnected = nil, time.Time{}, true
-	}
-	if err != nil {
+	if err := d.device.connect(ctx); err != nil {
 		return err
 	}
-	d.of = of
-	if n := of.Datapath.Tables; n > 0 && int(d.cfg.Table)+tables > int(n) {
+	if n := d.of.Datapath.Tables; n > 0 && int(d.cfg.Table)+tables > int(n) {
 		return &vendors.PermanentError{Err: fmt.Errorf("the switch has tables 0 to %d, and csig needs tables %d to %d: set management: {openflow: {table: %d}} or less", n-1, d.cfg.Table, d.cfg.Table+tables-1, max(1, int(n)-tables))}
 	}
 	return nil

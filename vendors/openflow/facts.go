@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -109,20 +108,12 @@ func (c conditions) same(o conditions) bool {
 // factsOf is what the switch can do.
 func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.Facts, error) {
 	f := facts(d.cfg.Platform)
-	desc, err := d.of.Desc(ctx)
-	var refused *ofp.Error
-	switch {
-	case err == nil:
-		f.Identity = vendors.Identity{Maker: desc.Maker, Model: desc.Hardware, Version: desc.Software, Serial: desc.Serial}
-	case !errors.As(err, &refused):
-		return f, d.broken(err)
+	if err := d.describe(ctx, &f); err != nil {
+		return f, err
 	}
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Rules.Entries, f.Rules.Shared = c.features.entries, c.features.entries > 0
 	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))
-	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
-		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
-	}
 	if c.foreign != "" {
 		f.Notes = append(f.Notes, c.foreign)
 	}

@@ -121,20 +121,17 @@ func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
 			return err
 		}
 	}
-	d.f, d.ports, d.byName, d.known = f, nil, map[string]*flatState{}, vendors.Unread
-	for _, p := range s.Ports {
-		q := &flatState{name: p.Port, action: p.Action, number: seen.numbers[p.Port]}
-		d.ports, d.byName[p.Port] = append(d.ports, q), q
+	d.take(s)
+	d.f = f
+	for _, p := range d.ports {
+		p.number = seen.numbers[p.name]
 	}
-	_, err = d.sync(ctx, seen)
-	if err != nil {
+	if _, err = d.sync(ctx, seen); err != nil {
 		return err
 	}
 	var errs []error
 	for _, p := range d.ports {
-		if p.failed != nil {
-			errs = append(errs, &vendors.PortError{Port: p.name, Err: p.failed})
-		}
+		errs = append(errs, p.problem())
 	}
 	return errors.Join(errs...)
 }
@@ -156,7 +153,9 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 		if have == nil {
 			have = &flatPort{groups: map[uint32]ofp.Group{}}
 		}
-		j := &job{name: p.name}
+		j := &job{name: p.name, port: p}
+		unsure := p.unsure
+		p.unsure, p.late = false, false
 		if p.number == 0 {
 			p.failed = errors.New("the switch has no such port; it is programmed as soon as the setup is applied again")
 			continue
@@ -174,19 +173,19 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 		if j.steps = steps; wasKnown && len(steps) > 0 {
 			repaired = append(repaired, "port "+p.name+": its fallback was not as csig writes it")
 		}
-		if wasKnown && p.settled && !sameBands(&p.have, &then) {
-			if p.settled = false; d.cfg.Now().Before(p.until) {
+		if wasKnown && p.settled && !sameBands(&p.flat, &then) {
+			if p.settled = false; d.cfg.Now().Before(p.until) && !unsure {
 				repaired = append(repaired, "port "+p.name+": its flows were changed")
 			}
 		}
-		p.have, next[j] = *have, &then
+		p.flat, next[j] = *have, &then
 		jobs = append(jobs, j)
 	}
 	for _, number := range slices.Sorted(maps.Keys(ports)) { // of no port of the setup
 		jobs = append(jobs, &job{name: seen.names[number], steps: d.f.shut(ports[number])})
 	}
 	for _, run := range [][]*job{{first}, jobs} {
-		if _, err := d.sw.run(ctx, run...); err != nil {
+		if _, err := d.run(ctx, run...); err != nil {
 			d.known.Doubt()
 			return nil, err
 		}
@@ -194,7 +193,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 	if err := first.err(); err != nil {
 		return nil, refusal(err)
 	}
-	d.known, d.checked, d.sw.reconnected = vendors.Current, d.cfg.Now(), false
+	d.known, d.checked, d.reconnected = vendors.Current, d.cfg.Now(), false
 	for _, j := range jobs {
 		p := d.byName[j.name]
 		switch {
@@ -205,7 +204,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 			p.failed, p.settled = refusal(j.err()), false
 			d.known.Doubt()
 		case next[j] != nil:
-			p.have = *next[j]
+			p.flat = *next[j]
 		}
 	}
 	return repaired, nil

@@ -30,31 +30,13 @@ const DefaultPriority = 30000
 // Flat drives a switch with one table for everything. Its methods are not safe for
 // concurrent use.
 type Flat struct {
+	device
 	cfg FlatConfig
-	sw  *Driver // connection and steps
 
-	f       *flat // nil until Apply or the first Update
-	ports   []*flatState
-	byName  map[string]*flatState
-	known   vendors.Knowledge
-	checked time.Time
-	belated []error // refusals that came late, for the next Update
+	f *flat // nil until Apply or the first Update
 }
 
 var _ vendors.Driver = (*Flat)(nil)
-
-// flatState is what the driver knows of one port.
-type flatState struct {
-	name   string
-	action vlanrules.Action
-	number uint32
-
-	vendors.PortSignal
-	have    flatPort
-	settled bool      // its band has what its intents want
-	until   time.Time // when the band ends
-	failed  error     // why it has no fallback
-}
 
 // complete is cfg with its defaults.
 func (cfg FlatConfig) complete() FlatConfig {
@@ -76,28 +58,13 @@ func OpenFlat(cfg FlatConfig) (*Flat, error) {
 	if len(cfg.Forwarding) == 0 {
 		return nil, &vendors.PermanentError{Err: errors.New(undeclaredForwarding)}
 	}
-	return &Flat{cfg: cfg, sw: &Driver{cfg: cfg.Config}}, nil
+	return &Flat{cfg: cfg, device: device{cfg: cfg.Config}}, nil
 }
 
 // TableACL is OF-DPA's Policy ACL (ofdpa-2.02 TTP, table_map).
 const TableACL = 60
 
 const undeclaredForwarding = "the switch has one table that masks VIDs, and no match there sees the port by which a frame leaves: declare the forwarding flows, management: {openflow: {forwarding: [{in_port: IN, port: OUT}, …]}}"
-
-// Close ends the driver. What is programmed stays, until its lease ends.
-func (d *Flat) Close() error { return d.sw.Close() }
-
-func (d *Flat) connect(ctx context.Context) error {
-	of, err := d.cfg.Connect(ctx)
-	if err != nil || of != d.sw.of {
-		d.known.Doubt()
-		d.sw.of, d.sw.reconnected = nil, true
-	}
-	if err == nil {
-		d.sw.of = of
-	}
-	return err
-}
 
 // flatSeen is what the switch has.
 type flatSeen struct {
@@ -114,7 +81,7 @@ type flatSeen struct {
 
 func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
 	s := &flatSeen{numbers: map[string]uint32{}, names: map[uint32]string{}, groups: map[uint32]ofp.Group{}}
-	ports, err := d.sw.of.Ports(ctx)
+	ports, err := d.of.Ports(ctx)
 	if err != nil {
 		return nil, d.broken(err)
 	}
@@ -122,7 +89,7 @@ func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
 		name := ports[i].Label()
 		s.numbers[name], s.names[ports[i].Number] = ports[i].Number, name
 	}
-	flows, err := d.sw.of.Flows(ctx, ofp.Filter{Table: d.cfg.Table})
+	flows, err := d.of.Flows(ctx, ofp.Filter{Table: d.cfg.Table})
 	if err != nil {
 		return nil, d.broken(err)
 	}
@@ -135,7 +102,7 @@ func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
 		}
 	}
 	if d.cfg.OFDPA {
-		groups, err := d.sw.of.Groups(ctx)
+		groups, err := d.of.Groups(ctx)
 		if err != nil {
 			return nil, d.broken(err)
 		}
@@ -145,11 +112,6 @@ func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
 	}
 	s.readSetup()
 	return s, nil
-}
-
-func (d *Flat) broken(err error) error {
-	d.known.Doubt()
-	return fmt.Errorf("reading the switch: %w", err)
 }
 
 // readSetup reads the record.

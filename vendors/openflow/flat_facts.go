@@ -2,7 +2,6 @@ package openflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -93,18 +91,10 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	desc, err := d.sw.of.Desc(ctx)
-	var refused *ofp.Error
-	switch {
-	case err == nil:
-		f.Identity = vendors.Identity{Maker: desc.Maker, Model: desc.Hardware, Version: desc.Software, Serial: desc.Serial}
-	case !errors.As(err, &refused):
-		return f, d.broken(err)
+	if err := d.describe(ctx, &f); err != nil {
+		return f, err
 	}
 	f.Ports = slices.Sorted(maps.Keys(seen.numbers))
-	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
-		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
-	}
 	if d.cfg.OrdinaryVLANs == "" {
 		f.Update = vendors.Refusal(undeclaredFlat)
 	}

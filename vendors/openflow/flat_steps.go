@@ -21,36 +21,56 @@ func (p *flatPort) live() (band, other int) {
 	return rowBand0, rowBand1
 }
 
-// band are the steps that give a port entries in place of those of its bands, each of
-// changes in any order, and the port after them: see flat. None leaves the stale
-// value alone.
-func (f *flat) band(number uint32, p *flatPort, entries []cover, seconds uint16) (steps [][]ofp.Mod, then flatPort) {
-	then = flatPort{rows: p.rows, groups: maps.Clone(p.groups)}
-	from, to := p.live()
-	step := func(mods []ofp.Mod) {
-		if len(mods) > 0 {
-			steps = append(steps, mods)
-		}
-	}
-	step(deletes(p.rows[to]))
-	if then.rows[to] = nil; len(entries) > 0 {
-		step(then.write(f.groups(to, number, entries)))
-		then.rows[to] = f.flows(to, number, entries, seconds)
-		step(adds(then.rows[to]))
-	}
-	step(deletes(p.rows[from]))
-	then.rows[from] = nil
-	return steps, then
+// refill gives a port entries in place of those of its bands: see flat. It is carried
+// out by clear, groups, fill and drop, each of which are changes in any order. None
+// leaves the stale value alone.
+type refill struct {
+	from, to int        // bands
+	before   []ofp.Flow // of to, left over
+	values   []ofp.Group
+	flows    []ofp.Flow // of to
+	old      []ofp.Flow // of from
+	then     flatPort   // the port afterwards
 }
 
-// write are the changes that give groups their content. Those with another are not in
-// use by any flow.
-func (p *flatPort) write(groups []ofp.Group) (mods []ofp.Mod) {
+func (f *flat) band(number uint32, p *flatPort, entries []cover) *refill {
+	from, to := p.live()
+	r := &refill{from: from, to: to, before: p.rows[to], values: f.groups(to, number, entries), flows: f.flows(to, number, entries, 0), old: p.rows[from]}
+	r.then = flatPort{rows: p.rows, groups: maps.Clone(p.groups)}
+	r.then.rows[from], r.then.rows[to] = nil, r.flows
+	return r
+}
+
+func (r *refill) clear() []ofp.Mod { return deletes(r.before) }
+
+// groups writes them whatever they are known to be: no flow refers to them, and what is
+// known may be wrong.
+func (r *refill) groups() []ofp.Mod { return r.then.write(r.values, true) }
+
+// fill gives the entries a timer.
+func (r *refill) fill(seconds uint16) []ofp.Mod {
+	for i := range r.flows {
+		r.flows[i].HardTimeout = seconds
+	}
+	return adds(r.flows)
+}
+
+// empty leaves the port the stale value.
+func (r *refill) empty() { r.flows, r.then.rows[r.to] = nil, nil }
+
+func (r *refill) drop() []ofp.Mod { return deletes(r.old) }
+
+// undo leaves the port what it had.
+func (r *refill) undo() []ofp.Mod { return deletes(r.flows) }
+
+// write are the changes that give groups their content. Those with another, or with always
+// all, are not in use by any flow.
+func (p *flatPort) write(groups []ofp.Group, always bool) (mods []ofp.Mod) {
 	for i := range groups {
 		g := &groups[i]
 		have, there := p.groups[g.ID]
 		switch {
-		case there && have.Same(g):
+		case there && have.Same(g) && !always:
 			continue
 		case there:
 			mods = append(mods, ofp.Mod{Kind: ofp.Modify, Group: g})
@@ -95,7 +115,7 @@ func (f *flat) open(number uint32, p *flatPort, entries []cover) (steps [][]ofp.
 			delete(then.groups, id)
 		}
 	}
-	for _, mods := range [][]ofp.Mod{deletes(wrong), then.write(groups), adds(missing), unused} {
+	for _, mods := range [][]ofp.Mod{deletes(wrong), then.write(groups, false), adds(missing), unused} {
 		if len(mods) > 0 {
 			steps = append(steps, mods)
 		}

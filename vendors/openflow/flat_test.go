@@ -228,14 +228,17 @@ func change(t *testing.T, f *flat, sw *flatSwitch, p *flatPort, in []vlanrules.I
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, then := f.band(2, p, entries, 4)
-	for _, mods := range steps {
+	r := f.band(2, p, entries)
+	for _, mods := range steps(r) {
 		for _, m := range mods {
 			sw.do(m)
 		}
 	}
-	*p = then
+	*p = r.then
 }
+
+// steps are those of a refill, in their order.
+func steps(r *refill) [][]ofp.Mod { return [][]ofp.Mod{r.clear(), r.groups(), r.fill(4), r.drop()} }
 
 // every compares all tags with what they may be, from both inputs.
 func every(t *testing.T, sw *flatSwitch, layout quantize.Layout, may func(tci uint16) []uint16) {
@@ -293,7 +296,7 @@ func TestFlatAnyOrder(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				steps, _ := f.band(2, p, entries, 4)
+				steps := steps(f.band(2, p, entries))
 				stop, n := r.IntN(200), 0
 				whole := true
 			carry:

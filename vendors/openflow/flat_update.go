@@ -3,7 +3,6 @@ package openflow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,53 +15,15 @@ import (
 
 // Update writes the other band of each port whose intents are new or whose band would
 // end within a lease, and then deletes the first: see flat. A band lasts twice the
-// lease, in whole seconds.
+// lease from the call on, in whole seconds.
 func (d *Flat) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
-	var res vendors.UpdateResult
-	if lease <= 0 || lease > maxLease {
-		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
-	}
-	if d.f == nil {
-		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
-			return res, err
-		}
-	}
-	if err := d.connect(ctx); err != nil {
-		return res, err
-	}
-	for _, r := range d.sw.of.LateErrors() {
-		d.late(r)
-	}
-	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
-		if err := d.check(ctx, &res); err != nil {
-			return res, err
-		}
-	}
-	errs, err := d.change(ctx, updates, lease, &res)
-	errs = append(errs, d.belated...)
-	d.belated = nil
-	if err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted}, errors.Join(append(errs, err)...)
-	}
-	res.Leased, res.Lease = true, time.Duration(bandSeconds(lease))*time.Second
-	return res, errors.Join(errs...)
+	return d.update(ctx, d, updates, lease)
 }
 
-// bandSeconds is how long a band lasts: an update that leaves it alone leaves at least
+// bandLasts is how long a band lasts: an update that leaves it alone leaves at least
 // a lease of it.
-func bandSeconds(lease time.Duration) uint16 { return leaseSeconds(2 * lease) }
-
-// late takes in a refusal of what the switch had acknowledged.
-func (d *Flat) late(r *ofp.Error) {
-	d.known.Doubt()
-	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and the port's flows are written again: %w", r)
-	p := d.byName[r.Name]
-	if p == nil {
-		d.belated = append(d.belated, err)
-		return
-	}
-	p.settled = false
-	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
+func bandLasts(lease time.Duration) time.Duration {
+	return time.Duration(leaseSeconds(2*lease)) * time.Second
 }
 
 func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
@@ -72,26 +33,28 @@ func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
 	}
 	// Ports may have come, gone or got other numbers. While one is gone the others
 	// keep what they have.
-	if f, err := d.layout(d.f.setup, seen); err == nil {
+	if f, err := d.layout(d.setup, seen); err == nil {
 		d.f = f
 		for _, p := range d.ports {
 			p.number = seen.numbers[p.name]
 		}
 	}
-	res.Restarted = d.sw.reconnected && len(seen.own) == 0
+	res.Restarted = d.reconnected && len(seen.own) == 0
 	repaired, err := d.sync(ctx, seen)
+	if err != nil {
+		return err
+	}
 	if len(seen.own) == 0 {
 		repaired = []string{emptied(res.Restarted)}
 	}
 	res.Repaired = strings.Join(repaired, "; ")
-	return err
+	return nil
 }
 
-// change brings ports to their intents. errs are of single ports; err ends the update.
-func (d *Flat) change(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration, res *vendors.UpdateResult) (errs []error, err error) {
-	now := d.cfg.Now()
-	until := now.Add(time.Duration(bandSeconds(lease)) * time.Second)
-	listed := map[*flatState]bool{}
+// write brings ports to their intents. Those that are not listed stay as they are, and
+// their bands are renewed with the others.
+func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start time.Time, lease time.Duration, res *vendors.UpdateResult) (errs []error, err error) {
+	listed := map[*port]bool{}
 	for i := range updates {
 		p := d.byName[updates[i].Port]
 		if p == nil {
@@ -99,20 +62,22 @@ func (d *Flat) change(ctx context.Context, updates []vendors.PortUpdate, lease t
 			continue
 		}
 		listed[p] = true
-		fresh, err := p.Give(d.f.setup, p.name, p.action, updates[i].Intents)
+		fresh, err := p.Give(d.setup, p.name, p.action, updates[i].Intents)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if p.failed != nil {
-			errs = append(errs, &vendors.PortError{Port: p.name, Err: p.failed})
+		if err := p.problem(); err != nil {
+			errs = append(errs, err)
 		}
 		p.settled = p.settled && !fresh
 	}
+	until := start.Add(bandLasts(lease))
 	var jobs []*job
-	next := map[*job]*flatPort{}
+	refills := map[*job]*refill{}
 	for _, p := range d.ports {
+		now := d.cfg.Now()
 		if p.action != vlanrules.Update || p.failed != nil || !listed[p] && !now.Before(p.until) {
-			continue // without new intents a value that has expired is not brought back
+			continue
 		}
 		if left := p.until.Sub(now); p.settled && left >= lease && !p.until.After(until) { // else of a longer lease before
 			continue
@@ -124,31 +89,64 @@ func (d *Flat) change(ctx context.Context, updates []vendors.PortUpdate, lease t
 				entries = nil
 			}
 		}
-		j := &job{name: p.name}
-		steps, then := d.f.band(p.number, &p.have, entries, bandSeconds(lease))
-		j.steps, next[j] = steps, &then
+		j := &job{name: p.name, port: p}
+		refills[j] = d.f.band(p.number, &p.flat, entries)
 		jobs = append(jobs, j)
+		p.settled = false // until all is done
 	}
-	res.Ops, err = d.sw.run(ctx, jobs...)
-	if err != nil {
+	if err := d.refill(ctx, jobs, refills, listed, until, res); err != nil {
 		d.known.Doubt()
 		return errs, err
 	}
-	if late := vendors.LateLease(d.cfg.Now(), until); late != nil {
-		return errs, late
-	}
 	for _, j := range jobs {
-		p := d.byName[j.name]
+		p := j.port
 		if j.err() != nil {
-			p.settled = false
 			d.known.Doubt()
 			errs = append(errs, &vendors.PortError{Port: p.name, Err: refusal(j.err())})
 			continue
 		}
-		p.have, p.settled, p.until = *next[j], true, until
+		p.flat, p.settled, p.until = refills[j].then, !p.late, until
 		res.Ports++
 	}
+	res.Lease = bandLasts(lease)
 	return errs, nil
+}
+
+// refill carries refills out side by side, with timers that end at until. No value
+// is written that has expired by then: one of a port that is not listed, or, after
+// until, one of this update.
+func (d *Flat) refill(ctx context.Context, jobs []*job, refills map[*job]*refill, listed map[*port]bool, until time.Time, res *vendors.UpdateResult) error {
+	step := func(mods func(*refill) []ofp.Mod) error {
+		for _, j := range jobs {
+			j.steps = [][]ofp.Mod{mods(refills[j])}
+		}
+		sent, err := d.run(ctx, jobs...)
+		res.Ops += sent
+		return err
+	}
+	for _, mods := range []func(*refill) []ofp.Mod{(*refill).clear, (*refill).groups} {
+		if err := step(mods); err != nil {
+			return err
+		}
+	}
+	now := d.cfg.Now()
+	if err := vendors.LateLease(now, until); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if p := j.port; !listed[p] && !now.Before(p.until) {
+			refills[j].empty()
+			p.Reset()
+		}
+	}
+	seconds := leaseSeconds(until.Sub(now))
+	if err := step(func(r *refill) []ofp.Mod { return r.fill(seconds) }); err != nil {
+		return err
+	}
+	if late := vendors.LateLease(d.cfg.Now(), until); late != nil {
+		return errors.Join(late, step((*refill).undo))
+	}
+	return step((*refill).drop)
 }
 
 // Release ends the lease: every port falls back at once.
@@ -159,7 +157,7 @@ func (d *Flat) Release(ctx context.Context) error {
 // Remove deletes csig's flows and groups.
 func (d *Flat) Remove(ctx context.Context) error {
 	err := d.clear(ctx, func(*ofp.Flow) bool { return true })
-	d.f, d.known = nil, vendors.Unread
+	d.f, d.setup, d.known = nil, nil, vendors.Unread
 	return err
 }
 
@@ -211,6 +209,6 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 		p.settled, p.until = false, time.Time{}
 		p.Reset()
 	}
-	_, err = d.sw.run(ctx, j)
+	_, err = d.run(ctx, j)
 	return errors.Join(err, j.err())
 }

@@ -63,7 +63,7 @@ func remove(f *ofp.Flow, name string) ofp.Mod {
 // barrier, then the second ones, as ports are independent of each other. A refusal
 // ends its job alone. An error is of the connection: what came of the jobs is
 // unknown. It returns how many changes were sent.
-func (d *Driver) run(ctx context.Context, jobs ...*job) (sent int, err error) {
+func (d *device) run(ctx context.Context, jobs ...*job) (sent int, err error) {
 	defer func() {
 		for _, j := range jobs {
 			if err != nil && j.port != nil {
@@ -107,7 +107,7 @@ func (d *Driver) run(ctx context.Context, jobs ...*job) (sent int, err error) {
 
 // refused notes a refusal with the job that it belongs to. One of a change that no
 // job has is of an earlier run.
-func (d *Driver) refused(jobs []*job, r *ofp.Error) {
+func (d *device) refused(jobs []*job, r *ofp.Error) {
 	for _, j := range jobs {
 		if j.name == r.Name {
 			j.refused = append(j.refused, r)
@@ -119,7 +119,7 @@ func (d *Driver) refused(jobs []*job, r *ofp.Error) {
 
 // exchange sends changes with a barrier behind them, and returns what of them was
 // refused. Refusals of earlier changes that arrive meanwhile are noted.
-func (d *Driver) exchange(ctx context.Context, mods []ofp.Mod) ([]*ofp.Error, error) {
+func (d *device) exchange(ctx context.Context, mods []ofp.Mod) ([]*ofp.Error, error) {
 	for try := 0; ; try++ {
 		_, err := d.of.Apply(ctx, mods)
 		var refused *ofp.Error
@@ -147,7 +147,7 @@ func (d *Driver) exchange(ctx context.Context, mods []ofp.Mod) ([]*ofp.Error, er
 const maxLate = 8
 
 // settle waits until what the switch has acknowledged has taken effect.
-func (d *Driver) settle(ctx context.Context) error {
+func (d *device) settle(ctx context.Context) error {
 	if d.cfg.AckDelay == 0 {
 		return nil
 	}

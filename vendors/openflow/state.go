@@ -66,12 +66,6 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	return s, nil
 }
 
-// broken notes that what the switch has is in doubt.
-func (d *Driver) broken(err error) error {
-	d.known.Doubt()
-	return fmt.Errorf("reading the switch: %w", err)
-}
-
 // inside tells whether a table is one of csig's.
 func (s *state) inside(table uint8) bool { return table >= s.base && table < s.base+tables }
 

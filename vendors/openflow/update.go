@@ -2,7 +2,6 @@ package openflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,64 +10,14 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// checkEvery is how often the switch is read for foreign changes of csig's flows, and
-// for ports that came or went. Switches answer from slow processors.
-const checkEvery = 5 * time.Second
-
-// maxLease is the longest lease: OpenFlow has 16 bits of seconds, and an agent
-// that renews less than once an hour is none.
-const maxLease = time.Hour
-
-// leaseSeconds rounds a lease up to what OpenFlow can express.
-func leaseSeconds(lease time.Duration) uint16 {
-	return uint16((lease + time.Second - 1) / time.Second)
-}
-
 // Update makes the live flows of the ports those of the intents, step by step, and
 // then renews the lease, rounded up to whole seconds.
-//
-// The first Update of a driver that was not told a setup takes over the one it
-// finds. An intent that cannot be carried out is a *vendors.PermanentError of
-// its port, and what the switch refuses a *vendors.PortError; these ports then fall
-// back alone.
 func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
-	var res vendors.UpdateResult
-	if lease <= 0 || lease > maxLease {
-		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
-	}
-	until := d.cfg.Now().Add(lease)
-	if d.setup == nil {
-		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
-			return res, err
-		}
-	}
-	if err := d.connect(ctx); err != nil {
-		return res, err
-	}
-	for _, r := range d.of.LateErrors() {
-		d.late(r)
-	}
-	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
-		if err := d.check(ctx, &res); err != nil {
-			return res, err
-		}
-	}
-	errs, err := d.change(ctx, updates, &res)
-	if err == nil {
-		err = d.renew(ctx, until, lease)
-	}
-	errs = append(append(errs, d.elsewhere...), d.belated...)
-	d.belated = nil
-	if err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
-	}
-	res.Leased, d.until = true, until
-	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
-	return res, errors.Join(errs...)
+	return d.update(ctx, d, updates, lease)
 }
 
-// change brings ports to their intents. errs are of single ports; err ends the update.
-func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *vendors.UpdateResult) (errs []error, err error) {
+// write brings ports to their intents, and renews the lease.
+func (d *Driver) write(ctx context.Context, updates []vendors.PortUpdate, start time.Time, lease time.Duration, res *vendors.UpdateResult) (errs []error, err error) {
 	jobs := make([]*job, 0, len(updates))
 	listed := make(map[*port]bool, len(updates))
 	for i := range updates {
@@ -97,8 +46,13 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 			errs = append(errs, err)
 		}
 	}
+	refused, err := d.change(ctx, jobs, res)
+	if errs = append(errs, refused...); err != nil {
+		return errs, err
+	}
 	if !d.cfg.Now().Before(d.until) {
-		// Under a new lease the values of a previous one would be back.
+		// It has ended, perhaps meanwhile: under a new one its values would be back.
+		jobs = jobs[:0]
 		for _, p := range d.ports {
 			if p.action == vlanrules.Update && p.number != 0 && !listed[p] && !p.aside {
 				j := &job{name: p.name, port: p}
@@ -106,10 +60,24 @@ func (d *Driver) change(ctx context.Context, updates []vendors.PortUpdate, res *
 				jobs = append(jobs, j)
 			}
 		}
+		refused, err = d.change(ctx, jobs, res)
+		if errs = append(errs, refused...); err != nil {
+			return errs, err
+		}
 	}
-	res.Ops, err = d.run(ctx, jobs...)
-	if err != nil {
+	until := start.Add(lease)
+	if err := d.renew(ctx, until, lease); err != nil {
 		return errs, err
+	}
+	d.until, res.Lease = until, time.Duration(leaseSeconds(lease))*time.Second
+	return errs, nil
+}
+
+// change carries jobs of ports out. errs are of single ports; err ends the update.
+func (d *Driver) change(ctx context.Context, jobs []*job, res *vendors.UpdateResult) (errs []error, err error) {
+	sent, err := d.run(ctx, jobs...)
+	if res.Ops += sent; err != nil {
+		return nil, err
 	}
 	var failed []*port
 	for _, j := range jobs {
@@ -301,29 +269,6 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 	}
 	d.ends[d.turn], d.turn = ends, other
 	return nil
-}
-
-// late takes in a refusal of what the switch had acknowledged. A port of which it is
-// is written again from the beginning, as its statistics may say that all is there.
-func (d *Driver) late(r *ofp.Error) {
-	d.known.Doubt()
-	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and its flows are written again: %w", r)
-	p := d.byName[r.Name]
-	if p == nil {
-		d.belated = append(d.belated, err)
-		return
-	}
-	p.late = true
-	p.dirty, p.settled = true, false
-	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
-}
-
-// emptied is what an update has found of a switch that has none of csig's flows.
-func emptied(restarted bool) string {
-	if restarted {
-		return "the switch has connected again, and had none of csig's flows"
-	}
-	return "the switch had none of csig's flows: another process has deleted them, or the switch is in fail-standalone mode and has lost its own controllers (then it forwards by itself past all flows: set fail-secure)"
 }
 
 // check reads the switch and repairs what is not as we left it.

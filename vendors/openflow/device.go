@@ -1,0 +1,207 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// checkEvery is how often the switch is read for foreign changes of csig's flows, and
+// for ports that came or went. Switches answer from slow processors.
+const checkEvery = 5 * time.Second
+
+// maxLease is the longest lease: OpenFlow has 16 bits of seconds, and an agent
+// that renews less than once an hour is none.
+const maxLease = time.Hour
+
+// leaseSeconds rounds a lease up to what OpenFlow can express.
+func leaseSeconds(lease time.Duration) uint16 {
+	return uint16((lease + time.Second - 1) / time.Second)
+}
+
+// device is what the drivers of both kinds of switches have: the connection, what is
+// known of the switch and of its ports, and how changes are carried out (run).
+type device struct {
+	cfg Config
+	of  *ofp.Conn
+
+	setup       *vendors.Setup // nil until Apply or the first Update
+	ports       []*port
+	byName      map[string]*port
+	known       vendors.Knowledge
+	checked     time.Time // when the switch was read
+	reconnected bool      // and the switch was not read since
+	until       time.Time // what the lease was given; zero: none that would have to be there
+
+	elsewhere []error   // of ports that are in no setup
+	belated   []error   // refusals of what the switch had acknowledged, since the last update
+	features  *features // of the last connection that was asked
+}
+
+// port is what a driver knows of one port.
+type port struct {
+	name   string
+	action vlanrules.Action
+	number uint32 // its OpenFlow port; 0: not there
+
+	vendors.PortSignal
+	settled bool  // the switch has what its intents want
+	unsure  bool  // what came of its last changes is unknown
+	late    bool  // a refusal came after its acknowledgement, since the switch was read
+	failed  error // why it is not as its setup says
+
+	// With tables of csig's own:
+	have  vlanrules.Table // in tableLive, unless dirty
+	aside bool            // it has the flow that makes it fall back
+	dirty bool            // what it has in tableLive is unknown
+
+	// With one table:
+	flat  flatPort
+	until time.Time // when its band ends
+}
+
+// problem is why a port is not as its setup says, nil where it is.
+func (p *port) problem() error {
+	if p.failed == nil {
+		return nil
+	}
+	return &vendors.PortError{Port: p.name, Err: p.failed}
+}
+
+// take makes the ports those of a setup, of which nothing is known.
+func (d *device) take(s *vendors.Setup) {
+	d.setup, d.known = s, vendors.Unread
+	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
+	for _, p := range s.Ports {
+		q := &port{name: p.Port, action: p.Action}
+		d.ports = append(d.ports, q)
+		d.byName[p.Port] = q
+	}
+}
+
+// Close ends the driver. What is programmed stays, until its lease ends.
+func (d *device) Close() error {
+	d.of = nil
+	if d.cfg.Done != nil {
+		return d.cfg.Done()
+	}
+	return nil
+}
+
+// connect finds the connection. What was known is in doubt where it is another
+// one: the switch may have restarted, and values of before are renewed only where they
+// are given again.
+func (d *device) connect(ctx context.Context) error {
+	of, err := d.cfg.Connect(ctx)
+	if err != nil || of != d.of {
+		d.known.Doubt()
+		d.of, d.until, d.reconnected = nil, time.Time{}, true
+		for _, p := range d.ports {
+			p.until = time.Time{}
+		}
+	}
+	if err == nil {
+		d.of = of
+	}
+	return err
+}
+
+// broken notes that what the switch has is in doubt.
+func (d *device) broken(err error) error {
+	d.known.Doubt()
+	return fmt.Errorf("reading the switch: %w", err)
+}
+
+// updater is what the two kinds of switches do in their own ways.
+type updater interface {
+	vendors.Driver
+	connect(context.Context) error
+	check(context.Context, *vendors.UpdateResult) error // reads the switch and repairs what is not as it was left
+
+	// write brings ports to their intents and then renews the lease, which began at start.
+	// errs are of single ports; err ends the update.
+	write(ctx context.Context, updates []vendors.PortUpdate, start time.Time, lease time.Duration, res *vendors.UpdateResult) (errs []error, err error)
+}
+
+// update is Update.
+//
+// The first one of a driver that was not told a setup takes over the one it
+// finds. An intent that cannot be carried out is a *vendors.PermanentError of
+// its port, and what the switch refuses a *vendors.PortError; these ports then fall
+// back alone.
+func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	var res vendors.UpdateResult
+	if lease <= 0 || lease > maxLease {
+		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
+	}
+	start := d.cfg.Now()
+	if d.setup == nil {
+		if err := vendors.TakeOver(ctx, u, func() bool { return d.known == vendors.Current }); err != nil {
+			return res, err
+		}
+	}
+	if err := u.connect(ctx); err != nil {
+		return res, err
+	}
+	for _, r := range d.of.LateErrors() {
+		d.late(r)
+	}
+	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
+		if err := u.check(ctx, &res); err != nil {
+			return res, err
+		}
+	}
+	errs, err := u.write(ctx, updates, start, lease, &res)
+	errs = append(append(errs, d.elsewhere...), d.belated...)
+	d.belated = nil
+	if err != nil {
+		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
+	}
+	res.Leased = true
+	return res, errors.Join(errs...)
+}
+
+// late takes in a refusal of what the switch had acknowledged. A port of which it is
+// is written again from the beginning, as its statistics may say that all is there.
+func (d *device) late(r *ofp.Error) {
+	d.known.Doubt()
+	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and its flows are written again: %w", r)
+	p := d.byName[r.Name]
+	if p == nil {
+		d.belated = append(d.belated, err)
+		return
+	}
+	p.late = true
+	p.dirty, p.settled = true, false
+	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
+}
+
+// emptied is what an update has found of a switch that has none of csig's flows.
+func emptied(restarted bool) string {
+	if restarted {
+		return "the switch has connected again, and had none of csig's flows"
+	}
+	return "the switch had none of csig's flows: another process has deleted them, or the switch is in fail-standalone mode and has lost its own controllers (then it forwards by itself past all flows: set fail-secure)"
+}
+
+// describe adds to a device's facts what the switch reports of itself, and what of csig's
+// ways with it was not measured.
+func (d *device) describe(ctx context.Context, f *vendors.Facts) error {
+	desc, err := d.of.Desc(ctx)
+	var refused *ofp.Error
+	switch {
+	case err == nil:
+		f.Identity = vendors.Identity{Maker: desc.Maker, Model: desc.Hardware, Version: desc.Software, Serial: desc.Serial}
+	case !errors.As(err, &refused):
+		return d.broken(err)
+	}
+	if q := d.cfg.Measured; q == nil || q.AckToWire == nil || f.OtherModel(q) != "" {
+		f.Notes = append(f.Notes, "assumed, not measured: a change has taken effect when the switch answers the barrier behind it (csig qualify measures that)")
+	}
+	return nil
+}
