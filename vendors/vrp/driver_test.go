@@ -533,8 +533,57 @@ func TestReleaseAfterFailedApply(t *testing.T) {
 		if err := b.driver.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.table(t, b.p1); !strings.Contains(got, "0: 128-4094 > 125 2: 1-3967 > 4093") {
+		if got := b.table(t, b.p1); !strings.HasPrefix(got, fallback) {
 			t.Errorf("the port does not fall back: %s", got)
+		}
+	})
+}
+
+// fallback is how the table of a port begins that falls back.
+const fallback = "[0: 128-4094 > 125 2: 1-3967 > 4093]"
+
+// TestForeignNear: a port near which another user has configured what csig's policy cannot be
+// beside advertises no bucket any more, neither by an update nor when the signal ends.
+func TestForeignNear(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		for name, near := range map[string]struct{ lines, undo []string }{
+			"a VLAN's policy": {[]string{"traffic policy theirs", "quit", "vlan 7", "traffic-policy theirs outbound"}, []string{"vlan 7", "undo traffic-policy theirs outbound"}},
+			"a mapping":       {[]string{"interface " + "%s", "port vlan-mapping vlan 2 map-vlan 3"}, nil},
+		} {
+			for _, release := range []bool{false, true} {
+				b := newBench(t, platform, nil)
+				b.setUp(t, b.p1)
+				if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+					t.Fatal(err)
+				}
+				lines := slices.Clone(near.lines)
+				for i := range lines {
+					lines[i] = strings.ReplaceAll(lines[i], "%s", b.p1)
+				}
+				b.Type(lines...)
+				b.pass(2 * recheck)
+				var err error
+				if release {
+					err = b.driver.Release(t.Context())
+				} else {
+					_, err = b.driver.Update(t.Context(), to(9, b.p1), time.Minute)
+				}
+				if permanent := (*vendors.PermanentError)(nil); !errors.As(err, &permanent) || permanent.Port != b.p1 {
+					t.Errorf("%s: %v", name, err)
+				}
+				if got := b.table(t, b.p1); !strings.HasPrefix(got, fallback) {
+					t.Errorf("%s, release %t: %s", name, release, got)
+				}
+				if near.undo == nil {
+					continue
+				}
+				b.Type(near.undo...)
+				b.pass(4 * recheck)
+				if _, err := b.driver.Update(t.Context(), to(9, b.p1), time.Minute); err != nil {
+					t.Error(err)
+				}
+				b.has(t, b.p1, 9)
+			}
 		}
 	})
 }
@@ -591,8 +640,14 @@ func TestRepair(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, res, err)
 			case tc.foreign == "":
 				b.has(t, b.p1, 7)
-			case !errors.As(err, &permanent) || permanent.Port != b.p1 || !strings.Contains(err.Error(), tc.foreign) || b.table(t, b.p1) != broken:
-				t.Errorf("%s: %v, %s", name, err, b.table(t, b.p1))
+			case !errors.As(err, &permanent) || permanent.Port != b.p1 || !strings.Contains(err.Error(), tc.foreign):
+				t.Errorf("%s: %v", name, err)
+			case b.table(t, b.p1) != broken: // where csig's policy is in force it has the fallback
+				if got := b.table(t, b.p1); tc.name != "a classifier" || !strings.HasPrefix(got, fallback) || !strings.Contains(got, "[theirs]") {
+					t.Errorf("%s: %s", name, got)
+				}
+			case tc.name == "a classifier":
+				t.Error("the last bucket stays advertised")
 			}
 			b.has(t, b.p2, 7)
 		}

@@ -39,14 +39,17 @@ func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res 
 	}
 	var changes []*change
 	for i := range updates {
-		u := &updates[i]
+		u := updates[i]
 		if err := refusal(append(errs, d.refused...), u.Port); err != nil {
 			if refusal(errs, u.Port) == nil {
 				errs = append(errs, err)
 			}
-			continue
+			if !d.view.inForce(u.Port) {
+				continue
+			}
+			u.Intents = d.setup.Fallback() // it advertises no value that csig does not stand behind
 		}
-		c, err := d.give(u)
+		c, err := d.give(&u)
 		if err != nil {
 			errs = append(errs, err)
 		} else if c != nil {
@@ -97,7 +100,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 func (d *Driver) alive() bool { return d.view != nil && !d.lost() }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left
-// it. Ports that cannot have their setup any more keep what they have.
+// it. Ports that cannot have their setup any more keep their policy, with the fallback in it.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	if d.alive() && d.cfg.Now().Sub(d.read) < recheck {
 		return nil

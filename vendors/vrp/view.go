@@ -169,6 +169,12 @@ func (v *view) refuses(name string, tpid uint16) error {
 	return nil
 }
 
+// inForce tells whether csig's policy is what is applied at a port, whatever is near it.
+func (v *view) inForce(name string) bool {
+	p := v.Port(name)
+	return p != nil && p.Ours() && p.Foreign() == ""
+}
+
 // alien is what in a port's policy csig did not make.
 func (v *view) alien(name string) error {
 	return &vendors.ForeignError{What: fmt.Sprintf("its policy %s has %q, which csig did not make: remove that", qos.PolicyName(name), untrusted.Text(v.Alien(name), 120))}

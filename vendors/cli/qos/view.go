@@ -174,12 +174,23 @@ func (v *View) Alien(port string) string {
 		return line
 	}
 	for _, b := range v.Policies[name] {
-		_, class := ParseClass(b.Class)
-		if _, behavior := ParseBehavior(b.Behavior); !class || !behavior {
+		if !b.own() {
 			return v.Dialect.bindLine(&b)
 		}
 	}
 	return ""
+}
+
+// own tells whether both names of a binding are csig's.
+func (b *Binding) own() bool {
+	_, class := ParseClass(b.Class)
+	_, behavior := ParseBehavior(b.Behavior)
+	return class && behavior
+}
+
+// Own tells whether a port's policy has a classifier by a binding of csig's.
+func (v *View) Own(port, class string) bool {
+	return slices.ContainsFunc(v.Policies[PolicyName(port)], func(b Binding) bool { return b.Class == class && b.own() })
 }
 
 // uses tells whether any policy has a binding of which is reports true.
