@@ -129,19 +129,20 @@ func missing(has []string, ports []vendors.PortSetup) (out []string) {
 }
 
 // PortFindings are findings of ports that a device does not have, where it was
-// asked which it has, and of what is in the way of tags at ports that are to update.
+// asked which it has, and of what is in the way of tags at ports that are to update, or that a
+// device which can only be set up is to give its TPID.
 func PortFindings(device string, f *vendors.Facts, want []vendors.PortSetup) []findings.Finding {
 	var out []findings.Finding
 	for _, port := range missing(f.Ports, want) { // apply would stop at them, half-way
 		out = append(out, findings.Finding{Code: findings.NoSuchPort, Level: findings.Error, Device: device, Ports: []string{port},
 			Reason: "the device has no such port: correct the name in the fleet file, or add the port to the device"})
 	}
-	updates := make(map[string]bool, len(want))
+	concerns := make(map[string]bool, len(want))
 	for _, p := range want {
-		updates[p.Port] = p.Action == vlanrules.Update
+		concerns[p.Port] = p.Action == vlanrules.Update || f.SetupOnly
 	}
 	for _, h := range f.PortIssues {
-		if !updates[h.Port] {
+		if !concerns[h.Port] {
 			continue
 		}
 		issue := findings.Finding{Code: findings.PortIssue, Level: findings.Warning, Device: device, Ports: []string{h.Port}, Reason: h.Reason}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -39,6 +40,7 @@ type Driver struct {
 
 	want *vendors.Setup  // what the switch is to have; nil until Apply or the first Update
 	read time.Time       // when it was seen to have that
+	left error           // of ports that do not have it
 	lost map[string]bool // ports whose hardware had lost its TPID when Observe looked last
 }
 
@@ -66,21 +68,35 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	f.Identity = c.Identity
-	r, _ := parse(c.Record) // of one that cannot be read nothing is csig's
+	r, _ := c.record() // of one that cannot be read nothing is csig's
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		f.Ports = append(f.Ports, p.Name)
-		if p.Refused != "" && !d.platform.Inner && !r.ours(p) {
+		switch {
+		case d.platform.Inner || r.ours(p):
+		case p.Refused != "":
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(p.Refused)})
+		case p.TPID != "" && !strings.Contains(p.TPID, "8100"):
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded,
+				Reason: "another user gave it the TPID " + p.TPID + ": the domain's takes its place, and csig gives it back"}})
 		}
 	}
 	f.Rules.Ports = len(f.Ports)
 	return f, nil
 }
 
+// look reads a configuration that the switch keeps.
+func (d *Driver) look(ctx context.Context) (*Config, error) {
+	c, err := d.sw.Read(ctx)
+	if err == nil && c.Trial != "" {
+		err = errors.New(c.Trial)
+	}
+	return c, err
+}
+
 // Observe reads back the record, and the TPID of its ports.
 func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
-	c, err := d.sw.Read(ctx)
+	c, err := d.look(ctx)
 	if err != nil {
 		return vendors.Setup{}, err
 	}
@@ -92,15 +108,22 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 }
 
 func (d *Driver) setup(c *Config) (s vendors.Setup) {
-	r, err := parse(c.Record)
+	r, err := c.record()
 	if err != nil {
 		s.Damaged = "the record of the setup cannot be read: " + err.Error()
 		return s
 	}
+	if r.Setup != nil {
+		s = *r.Setup.Wanted()
+	}
+	for i := range c.Ports {
+		if p := &c.Ports[i]; r.ours(p) && !s.HasPort(p.Name) {
+			s.Damaged = "port " + p.Name + " has csig's TPID " + p.TPID + ", and is not in the setup"
+		}
+	}
 	if r.Setup == nil {
 		return s
 	}
-	s = *r.Setup.Wanted()
 	ours, err := d.platform.Spell(s.TPID)
 	if err != nil {
 		s.Damaged = "the record of the setup: " + err.Error()
@@ -155,7 +178,7 @@ func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		})
 	for i := range ports {
 		if ports[i].Kind == vendors.Remove {
-			ports[i].Detail = "the TPID that it had before csig"
+			ports[i].Detail = "the TPID and the MTU that it had before csig"
 		}
 		ports[i].Disruptive = f.Traits.TPIDChange.Is
 	}
@@ -217,98 +240,6 @@ func (p *Platform) validate(f *vendors.Facts, s *vendors.Setup) (tpid string, er
 	return tpid, nil
 }
 
-// Apply gives the ports of a setup its TPID, and those that are no more in it what they had.
-func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
-	f := d.platform.Offline()
-	ours, err := d.platform.validate(&f, &want)
-	if err != nil {
-		return err
-	}
-	d.want = nil
-	c, err := d.sw.Read(ctx)
-	if err != nil {
-		return err
-	}
-	want = *d.platform.managed(&want)
-	for i := range want.Ports {
-		if name := want.Ports[i].Port; c.port(name) == nil {
-			return &vendors.PermanentError{Port: name, Err: errors.New("the switch has no such port that can have a TPID")}
-		}
-	}
-	r, err := parse(c.Record)
-	if err != nil { // what was there before csig is lost with it; Facts.Off says so
-		r = record{Before: map[string]before{}}
-	}
-	if r.Setup = &want; len(want.Ports) == 0 && d.platform.Inner {
-		r.Setup = nil
-	}
-	var e Edit
-	for i := range want.Ports {
-		p := c.port(want.Ports[i].Port)
-		if p.TPID == ours {
-			if p.Lost != "" {
-				e.port(p.Name).TPID = &ours
-			}
-			continue
-		}
-		if p.Refused != "" && !r.ours(p) {
-			return &vendors.PermanentError{Port: p.Name, Err: errors.New(p.Refused)}
-		}
-		b := r.Before[p.Name]
-		if b.TPID == nil {
-			was := p.TPID
-			b.TPID = &was
-		}
-		b.Ours = ours
-		if *b.TPID == ours { // as csig found it
-			b.TPID, b.Ours = nil, ""
-		}
-		r.Before[p.Name] = b
-		e.port(p.Name).TPID = &ours
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Before)) {
-		if !want.HasPort(name) && r.Before[name].TPID != nil {
-			r.tpidBack(&e, c.port(name), name)
-			r.mtuBack(&e, c.port(name), name)
-		}
-	}
-	if err := d.write(ctx, c, &e, r); err != nil {
-		return err
-	}
-	d.want, d.read = &want, d.now()
-	return nil
-}
-
-// write carries an edit out with the record that belongs to it, unless nothing changes.
-func (d *Driver) write(ctx context.Context, c *Config, e *Edit, r record) error {
-	r.done()
-	text, err := r.text()
-	if err != nil {
-		return err
-	}
-	if d.platform.Stepwise && len(e.Ports) > 0 && text != c.Record {
-		old, _ := parse(c.Record) // of one that cannot be read nothing is known
-		meanwhile, err := r.between(old).text()
-		if err == nil && meanwhile != c.Record {
-			err = d.sw.Write(ctx, &Edit{Record: &meanwhile})
-		}
-		if err == nil {
-			err = d.sw.Write(ctx, &Edit{Ports: e.Ports})
-		}
-		if err == nil && meanwhile != text {
-			err = d.sw.Write(ctx, &Edit{Record: &text})
-		}
-		return err
-	}
-	if text != c.Record {
-		e.Record = &text
-	}
-	if e.Empty() {
-		return nil
-	}
-	return d.sw.Write(ctx, e)
-}
-
 // Update has no signal to write: it reads the setup back from time to time, and restores it.
 func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (res vendors.UpdateResult, err error) {
 	for i := range updates {
@@ -336,101 +267,51 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		if err != nil {
 			return res, err
 		}
+		if len(left) == 0 {
+			d.left = nil
+		} else if err := d.Apply(ctx, want); d.want == nil {
+			d.want = &want // it is tried again
+			return res, err
+		}
+		bad := map[string]bool{}
+		vendors.EachPort(d.left, func(port string, _ error) { bad[port] = true })
+		left = slices.DeleteFunc(left, func(c vendors.Change) bool { return bad[c.Port] })
 		if len(left) > 0 {
-			if err := d.Apply(ctx, want); err != nil {
-				d.want = &want // it is tried again
-				return res, err
-			}
 			res.Ports, res.Ops = len(left), 1
 			res.NoteRepairs(left)
 		}
 		d.read = d.now()
 	}
 	res.Leased = true // nothing is advertised that could be too old
-	return res, nil
+	return res, d.left
 }
 
 // Release has nothing to withdraw.
 func (d *Driver) Release(context.Context) error { return nil }
 
-// Remove gives every port what it had before csig, and deletes the record.
+// Remove gives every port what it had before csig, and deletes the record. Of a port that is
+// not there, or that the switch refuses, it stays, and the error names it.
 func (d *Driver) Remove(ctx context.Context) error {
-	d.want = nil
-	c, err := d.sw.Read(ctx)
+	d.want, d.left = nil, nil
+	c, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	r, broken := parse(c.Record)
+	r, broken := c.record()
 	r.Setup = nil
 	var e Edit
+	var left []error
 	for _, name := range slices.Sorted(maps.Keys(r.Before)) {
-		r.tpidBack(&e, c.port(name), name)
-		r.mtuBack(&e, c.port(name), name)
+		if !r.back(&e, c.port(name), name) {
+			left = append(left, &vendors.PermanentError{Port: name, Err: errors.New("the switch does not have it now: when it is back, csig off gives it what it had before csig")})
+		}
 	}
-	if err := d.write(ctx, c, &e, r); err != nil {
+	bad, err := d.write(ctx, c, &e, r)
+	if err != nil {
 		return err
 	}
 	if broken != nil {
-		return &vendors.PermanentError{Err: fmt.Errorf("the record of what the ports had before csig could not be read (%w), and is deleted: look at their TPID and MTU", broken)}
+		left = append(left, &vendors.PermanentError{Err: fmt.Errorf("the record of what the ports had before csig could not be read (%w), and is deleted: look at their TPID and MTU", broken)})
 	}
-	return nil
-}
-
-// MTUs are those that hold, in bytes as the switch counts them; ports without one are left out.
-func (d *Driver) MTUs(ctx context.Context) (map[string]int, error) {
-	c, err := d.sw.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]int, len(c.Ports))
-	for i := range c.Ports {
-		if mtu := c.Ports[i].mtu(); mtu != 0 {
-			out[c.Ports[i].Name] = mtu
-		}
-	}
-	return out, nil
-}
-
-func (p *Port) mtu() int {
-	if p.Now != 0 {
-		return p.Now
-	}
-	return p.MTU
-}
-
-// SetMTU sets the MTU of a port, and records what it had; the MTU that held before csig
-// brings back the configuration that was there.
-func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
-	c, err := d.sw.Read(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := parse(c.Record)
-	if err != nil {
-		return &vendors.PermanentError{Port: port, Err: fmt.Errorf("the record of the setup cannot be read: %w", err)}
-	}
-	p := c.port(port)
-	if p == nil {
-		return &vendors.PermanentError{Port: port, Err: errors.New("the switch has no such port")}
-	}
-	var e Edit
-	b := r.Before[port]
-	switch {
-	case b.MTU != nil && b.MTUNow == mtu:
-		r.mtuBack(&e, p, port)
-		if len(e.Ports) == 0 && p.mtu() != mtu { // another program changed it since
-			e.port(port).MTU = &mtu
-		}
-	case p.mtu() == mtu:
-		return nil
-	default:
-		if b.MTU == nil {
-			was := p.MTU
-			b.MTU, b.MTUNow = &was, p.mtu()
-		}
-		b.OursMTU = mtu
-		r.Before[port] = b
-		e.port(port).MTU = &mtu
-	}
-	return d.write(ctx, c, &e, r)
+	return errors.Join(append(left, bad...)...)
 }

@@ -72,8 +72,9 @@ func both(old, now before) before {
 	return now
 }
 
-// between is what is true while an edit turns the record old into r.
-func (r record) between(old record) record {
+// between is what is true while an edit turns the record old into r. again are ports that are
+// given the TPID that they have: meanwhile they have the default.
+func (r record) between(old record, again map[string]string) record {
 	out := record{Setup: r.Setup, Before: maps.Clone(r.Before)}
 	if out.Setup == nil {
 		out.Setup = old.Setup
@@ -81,10 +82,19 @@ func (r record) between(old record) record {
 	for port, b := range old.Before {
 		out.Before[port] = both(b, out.Before[port])
 	}
+	for port, tpid := range again {
+		b := out.Before[port]
+		if b.TPID == nil {
+			b.TPID, b.Ours = &tpid, ""
+		} else if !slices.Contains(b.Old, "") {
+			b.Old = append(slices.Clone(b.Old), "")
+		}
+		out.Before[port] = b
+	}
 	return out
 }
 
-// done forgets what was only true while a change was under way.
+// done deletes what was only true while a change was under way.
 func (r record) done() {
 	for port, b := range r.Before {
 		b.Old, b.OldMTU = nil, nil
@@ -92,7 +102,15 @@ func (r record) done() {
 	}
 }
 
-// parse reads a record. The error says why it cannot be understood.
+// record is csig's. The error says why it cannot be read.
+func (c *Config) record() (record, error) {
+	if c.Damaged != "" {
+		return record{Before: map[string]before{}}, errors.New(c.Damaged)
+	}
+	return parse(c.Record)
+}
+
+// parse reads a record. The error says why it cannot be read.
 func parse(text string) (record, error) {
 	r := record{Before: map[string]before{}}
 	switch {
@@ -150,23 +168,47 @@ func (r record) ours(p *Port) bool {
 	return b.TPID != nil && (p.TPID == b.Ours || slices.Contains(b.Old, p.TPID))
 }
 
-// tpidBack has the edit give a port the TPID that csig found there, unless another program
-// has changed it since.
-func (r record) tpidBack(e *Edit, p *Port, name string) {
-	b := r.Before[name]
-	if b.TPID != nil && p != nil && (p.TPID == b.Ours || slices.Contains(b.Old, p.TPID)) {
-		e.port(name).TPID = b.TPID
+// takes records what a port has that csig gives a TPID.
+func (r record) takes(p *Port, tpid string) {
+	b := r.Before[p.Name]
+	if b.TPID == nil {
+		was := p.TPID
+		b.TPID = &was
 	}
-	b.TPID, b.Ours = nil, ""
-	r.Before[name] = b
+	if b.Ours = tpid; *b.TPID == tpid { // as csig found it
+		b.TPID, b.Ours = nil, ""
+	}
+	r.Before[p.Name] = b
 }
 
-// mtuBack is tpidBack for the MTU.
-func (r record) mtuBack(e *Edit, p *Port, name string) {
-	b := r.Before[name]
-	if b.MTU != nil && p != nil && (p.MTU == b.OursMTU || slices.Contains(b.OldMTU, p.MTU)) {
-		e.port(name).MTU = b.MTU
+// back has the edit give a port what csig found there, unless another program has changed
+// it since. A port that is not there keeps its record: back returns false.
+func (r record) back(e *Edit, p *Port, name string) bool {
+	if p == nil {
+		return false
 	}
-	b.MTU, b.MTUNow, b.OursMTU = nil, 0, 0
+	if r.ours(p) {
+		e.port(name).TPID = r.Before[name].TPID
+	}
+	b := r.Before[name]
+	b.TPID, b.Ours = nil, ""
 	r.Before[name] = b
+	r.mtuBack(e, p)
+	return true
+}
+
+// mtuBack is back for the MTU alone.
+func (r record) mtuBack(e *Edit, p *Port) {
+	if r.oursMTU(p) {
+		e.port(p.Name).MTU = r.Before[p.Name].MTU
+	}
+	b := r.Before[p.Name]
+	b.MTU, b.MTUNow, b.OursMTU = nil, 0, 0
+	r.Before[p.Name] = b
+}
+
+// oursMTU tells whether a port has the MTU that csig gave it.
+func (r record) oursMTU(p *Port) bool {
+	b := r.Before[p.Name]
+	return b.MTU != nil && (p.MTU == b.OursMTU || slices.Contains(b.OldMTU, p.MTU))
 }

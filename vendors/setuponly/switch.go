@@ -2,6 +2,7 @@ package setuponly
 
 import (
 	"context"
+	"errors"
 
 	"github.com/csig-agent/csig/vendors"
 )
@@ -12,8 +13,9 @@ type Switch interface {
 	// Read reads the configuration.
 	Read(ctx context.Context) (*Config, error)
 
-	// Write carries an edit out, whole or not at all where the platform has a transaction.
-	// After an error what the switch has is read back.
+	// Write carries an edit out, whole or not at all where the platform has a transaction. An
+	// error that is a *RefusedError or a *vendors.PermanentError is the switch's answer: with
+	// fewer ports the edit may pass. After an error what the switch has is read back.
 	Write(ctx context.Context, e *Edit) error
 
 	// Close ends the session.
@@ -25,6 +27,21 @@ type Config struct {
 	Identity vendors.Identity
 	Ports    []Port // in the order of the switch, names unique
 	Record   string // what Edit.Record gave it last; "" none
+	Damaged  string // why the record cannot be read, in place of Record; "": it can
+
+	// Trial is why the switch may not keep what was read: a change of csig's or of another
+	// client that is not confirmed. "": it does. Nothing is built on a change on trial.
+	Trial string
+}
+
+// RefusedError is an edit that the switch did not take.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+func refused(err error) bool {
+	return errors.As(err, new(*RefusedError)) || errors.As(err, new(*vendors.PermanentError))
 }
 
 // Port is one port that can have a TPID.
