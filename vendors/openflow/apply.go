@@ -168,14 +168,14 @@ func (y *syncing) sorted() (jobs []*job) {
 func (y *syncing) takeIn() {
 	found := y.s.portFlows()
 	for _, p := range y.ports {
-		number := y.s.ports[p.name].Number
+		number := y.s.number[p.name]
 		moved := p.number != number
 		unsure := p.unsure
 		y.quiet[p.name] = moved || unsure || p.failed != nil
 		p.number, p.failed, p.late, p.unsure = number, nil, false, false
 		switch {
 		case number == 0:
-			p.failed = errors.New("the switch has no such port; it is programmed as soon as it appears")
+			p.failed = y.s.missing(p.name)
 		case number > maxPort:
 			p.failed, p.number = fmt.Errorf("its OpenFlow number is %d, and csig's tables have 12 bits for it", number), 0
 		}

@@ -27,7 +27,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
-	s := &state{names: map[uint32]string{}, base: cfg.Table}
+	s := &state{portNames: newPortNames(nil), base: cfg.Table}
 	for i, p := range want.Ports {
 		s.names[uint32(i+1)] = p.Port // a number that stands for the port's
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -117,6 +120,48 @@ func (d *device) broken(err error) error {
 	return fmt.Errorf("reading the switch: %w", err)
 }
 
+// portNames are the switch's ports.
+type portNames struct {
+	list   []ofp.Port
+	number map[string]uint32 // by the names that fleet files use
+	names  map[uint32]string
+}
+
+func newPortNames(list []ofp.Port) portNames {
+	n := portNames{list: list, number: map[string]uint32{}, names: map[uint32]string{}}
+	for i := range list {
+		p := &list[i]
+		n.number[p.Label()], n.names[p.Number] = p.Number, p.Label()
+	}
+	return n
+}
+
+func (d *device) readPorts(ctx context.Context) (portNames, error) {
+	list, err := d.of.Ports(ctx)
+	if err != nil {
+		return portNames{}, d.broken(err)
+	}
+	return newPortNames(list), nil
+}
+
+// shared are the numbers of the ports that share a name; "" is any.
+func (n *portNames) shared(name string) (numbers []string) {
+	for i := range n.list {
+		if p := &n.list[i]; p.Shared && (name == "" || name == p.Name) {
+			numbers = append(numbers, p.Label())
+		}
+	}
+	return numbers
+}
+
+// missing is why no port has a name.
+func (n *portNames) missing(name string) error {
+	if numbers := n.shared(name); name != "" && numbers != nil {
+		return fmt.Errorf("%d ports of the switch have this name, of which OpenFlow has 15 bytes: write their numbers in its place (%s)", len(numbers), strings.Join(numbers, ", "))
+	}
+	return errors.New("the switch has no such port; it is programmed as soon as it appears")
+}
+
 // updater is what the two kinds of switches do in their own ways.
 type updater interface {
 	vendors.Driver
@@ -191,7 +236,11 @@ func emptied(restarted bool) string {
 
 // describe adds to a device's facts what the switch reports of itself, and what of csig's
 // ways with it was not measured.
-func (d *device) describe(ctx context.Context, f *vendors.Facts) error {
+func (d *device) describe(ctx context.Context, ports *portNames, f *vendors.Facts) error {
+	f.Ports = slices.Sorted(maps.Keys(ports.number))
+	if numbers := ports.shared(""); numbers != nil {
+		f.Notes = append(f.Notes, "ports whose names have the same first 15 bytes, which are all that OpenFlow has, go by their numbers: "+strings.Join(numbers, ", "))
+	}
 	desc, err := d.of.Desc(ctx)
 	var refused *ofp.Error
 	switch {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -108,10 +106,9 @@ func (c conditions) same(o conditions) bool {
 // factsOf is what the switch can do.
 func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.Facts, error) {
 	f := facts(d.cfg.Platform)
-	if err := d.describe(ctx, &f); err != nil {
+	if err := d.describe(ctx, &s.portNames, &f); err != nil {
 		return f, err
 	}
-	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Rules.Entries, f.Rules.Shared = c.features.entries, c.features.entries > 0
 	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))
 	if c.foreign != "" {

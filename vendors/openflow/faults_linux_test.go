@@ -366,10 +366,10 @@ func TestTablesThatCannot(t *testing.T) {
 	l.proxy.Cut()
 	d := l.open(t, Config{OrdinaryVLANs: NotHandedOver})
 	if err := d.Apply(t.Context(), setup); err != nil {
-		t.Errorf("a switch that does not say: %v", err)
+		t.Errorf("a switch that does not report it: %v", err)
 	}
-	if f, err := d.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(f.Update.Reason, "does not say what its tables can do") {
-		t.Errorf("a switch that does not say: %+v, %v", f.Update, err)
+	if f, err := d.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Degraded || !strings.Contains(f.Update.Reason, "does not report what its tables can do") {
+		t.Errorf("a switch that does not report it: %+v, %v", f.Update, err)
 	}
 }
 

@@ -1,26 +1,36 @@
 package openflow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
-// features are what the switch says of csig's tables.
+// features are what the switch reports of csig's tables.
 type features struct {
 	of      *ofp.Conn // that was asked
 	problem string    // what a table cannot, by its number and name; "" where it can all
 	strip   string    // the same, for what only ports that strip need
 	assumed string    // why that is not known
-	entries int       // that tableLive has; 0: it does not say
+	entries int       // that the table of the signal has; 0: it does not report it
 }
 
 // askFeatures asks the switch what its tables can do, once for a connection.
 func (d *Driver) askFeatures(ctx context.Context) (*features, error) {
+	return d.ask(ctx, func(f *features, list []ofp.TableFeatures) { f.judge(list, d.cfg.Table) })
+}
+
+func (d *Flat) askFeatures(ctx context.Context) (*features, error) {
+	return d.ask(ctx, func(f *features, list []ofp.TableFeatures) { f.judgeOne(list, &d.cfg) })
+}
+
+func (d *device) ask(ctx context.Context, judge func(*features, []ofp.TableFeatures)) (*features, error) {
 	if d.features != nil && d.features.of == d.of {
 		return d.features, nil
 	}
@@ -29,35 +39,93 @@ func (d *Driver) askFeatures(ctx context.Context) (*features, error) {
 	var refused *ofp.Error
 	switch {
 	case errors.As(err, &refused):
-		f.assumed = "the switch does not say what its tables can do: " + refused.Error()
+		f.assumed = "assumed, because the switch does not report what its tables can do: " + refused.Error()
 	case err != nil:
 		return nil, d.broken(err)
 	case len(list) == 0:
-		f.assumed = "the switch does not say what its tables can do"
+		f.assumed = "assumed, because the switch does not report what its tables can do"
 	default:
-		f.judge(list, d.cfg.Table)
+		judge(f, list)
 	}
 	d.features = f
 	return f, nil
 }
 
+// tableOf is a table and how messages call it; nil where the switch has none.
+func tableOf(list []ofp.TableFeatures, id uint8) (*ofp.TableFeatures, string) {
+	name := fmt.Sprintf("table %d", id)
+	i := slices.IndexFunc(list, func(t ofp.TableFeatures) bool { return t.ID == id })
+	if i < 0 {
+		return nil, name
+	}
+	if list[i].Name != "" {
+		name += " (" + list[i].Name + ")"
+	}
+	return &list[i], name
+}
+
+// judgeOne looks for what csig's flows in the one table need.
+func (f *features) judgeOne(list []ofp.TableFeatures, cfg *FlatConfig) {
+	t, name := tableOf(list, cfg.Table)
+	if t == nil {
+		f.problem = "there is no " + name
+		return
+	}
+	f.entries = int(t.MaxEntries)
+	var problems []string
+	lacks := func(what string, has bool) {
+		if text := name + " cannot " + what; !has && !slices.Contains(problems, text) {
+			problems = append(problems, text)
+		}
+	}
+	if t.Match != nil {
+		matches := func(field ofp.Field, name string, mask bool) {
+			all, masked := t.Matches(field)
+			if mask {
+				lacks("mask "+name, masked)
+			} else {
+				lacks("match "+name, all)
+			}
+		}
+		matches(ofp.FieldVLANVID, "VLAN_VID", true)
+		matches(ofp.FieldVLANPCP, "VLAN_PCP", false)
+		for i := range cfg.Forwarding {
+			w := &cfg.Forwarding[i]
+			if w.InPort != "" {
+				matches(oxmField(oxmInPort), "IN_PORT", false)
+			}
+			m, _ := w.match() // the fleet file was checked
+			for field, v := range splitOXM(m.Else) {
+				matches(oxmField(field), map[byte]string{oxmEthDst: "ETH_DST", oxmIPv4Dst: "IPV4_DST"}[field], len(bytes.Trim(v.mask, "\xff")) > 0)
+			}
+		}
+	}
+	if t.Instructions.Known && !cfg.OFDPA {
+		lacks("apply actions", t.Instructions.Has(ofp.InstructionApply))
+	}
+	if t.Instructions.Known && cfg.OFDPA {
+		lacks("write actions", t.Instructions.Has(ofp.InstructionWrite))
+	}
+	if t.ApplySetFields != nil && !cfg.OFDPA {
+		lacks("set VLAN_VID", t.Sets(ofp.FieldVLANVID))
+	}
+	slices.Sort(problems)
+	if f.problem = strings.Join(problems, "; "); t.Match == nil || !t.Instructions.Known {
+		f.assumed = "assumed in part, because the switch does not report all that tables can do: " + name
+	}
+}
+
+// oxmField is one of OpenFlow's own fields (§7.2.3.7).
+func oxmField(id byte) ofp.Field { return 0x8000<<16 | ofp.Field(id)<<9 }
+
 // judge looks for what csig's tables need.
 func (f *features) judge(list []ofp.TableFeatures, base uint8) {
 	var problems, strip, silent []string
 	for table := range uint8(tables) {
-		var t *ofp.TableFeatures
-		for i := range list {
-			if list[i].ID == base+table {
-				t = &list[i]
-			}
-		}
+		t, name := tableOf(list, base+table)
 		if t == nil {
-			problems = append(problems, fmt.Sprintf("there is no table %d", base+table))
+			problems = append(problems, "there is no "+name)
 			continue
-		}
-		name := fmt.Sprintf("table %d", t.ID)
-		if t.Name != "" {
-			name += " (" + t.Name + ")"
 		}
 		lacks := func(to *[]string, what string, has bool) {
 			if !has {
@@ -107,7 +175,7 @@ func (f *features) judge(list []ofp.TableFeatures, base uint8) {
 	}
 	f.problem, f.strip = strings.Join(problems, "; "), strings.Join(strip, "; ")
 	if len(silent) > 0 {
-		f.assumed = "the switch does not say all of what tables can do: " + strings.Join(silent, ", ")
+		f.assumed = "assumed in part, because the switch does not report all that tables can do: " + strings.Join(silent, ", ")
 	}
 }
 

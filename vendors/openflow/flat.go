@@ -285,14 +285,14 @@ func (f *flat) entries() (n size) {
 }
 
 // record are the flows that record the setup: no frame meets them.
-func (f *flat) record(number func(port string) uint32) (out []ofp.Flow) {
+func (f *flat) record(number map[string]uint32) (out []ofp.Flow) {
 	for i, w := range words(f.setup) {
 		out = append(out, ofp.Flow{Table: f.table, Priority: f.priority + rowRecord, Cookie: cookie | uint64(w), Match: nowhereFlat(byte(i))})
 	}
 	for i := range f.setup.Ports {
 		p := &f.setup.Ports[i]
 		m := nowhereFlat(portRecord)
-		m.InPort = number(p.Port)
+		m.InPort = number[p.Port]
 		out = append(out, ofp.Flow{Table: f.table, Priority: f.priority + rowRecord, Cookie: cookie | uint64(p.Action), Match: m})
 	}
 	return out

@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func validateFlat(s *vendors.Setup) error {
 }
 
 // refuse refuses what this switch cannot have, before anything is written.
-func (d *Flat) refuse(seen *flatSeen, want *vendors.Setup, f *flat) error {
+func (d *Flat) refuse(ctx context.Context, seen *flatSeen, want *vendors.Setup, f *flat) error {
 	for i := range seen.foreign {
 		if !seen.found && f.among(&seen.foreign[i]) {
 			return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf("table %d has a flow of priority %d with cookie %#x that is not csig's, which uses priorities %d to %d: set management: {openflow: {priority: N}} to the lowest of four that no other flow has",
@@ -58,14 +59,21 @@ func (d *Flat) refuse(seen *flatSeen, want *vendors.Setup, f *flat) error {
 	if err := d.cfg.Undeclared(want, true); err != nil {
 		return err
 	}
-	return d.refuseSize(seen, f)
+	can, err := d.askFeatures(ctx)
+	if err != nil {
+		return err
+	}
+	if can.problem != "" {
+		return &vendors.PermanentError{Err: errors.New(can.problem)}
+	}
+	return d.refuseSize(seen, f, d.capacity(can))
 }
 
 const undeclaredFlat = "no match of OpenFlow sees a TPID, so that a frame with an ordinary VLAN tag would be rewritten: say in the fleet file why the declared forwarding flows take none: management: {openflow: {ordinary_vlans: not-handed-over}}, where no such frame meets one of them (in OF-DPA an untagged frame has its port's VLAN, which is to be 1 to 127), or not-parsed, where the switch takes CSIG's TPID alone for a VLAN tag's"
 
 // refusePort is why a port cannot update, nil where it can.
 func (f *flat) refusePort(port string, seen *flatSeen) error {
-	number := seen.numbers[port]
+	number := seen.number[port]
 	if !slices.ContainsFunc(f.forwards, func(w forward) bool { return w.Port == port }) {
 		return fmt.Errorf("no declared flow forwards there, and a match does not see the port by which a frame leaves: add those that do to management: {openflow: {forwarding: […]}}")
 	}
@@ -81,10 +89,13 @@ func (f *flat) refusePort(port string, seen *flatSeen) error {
 	return nil
 }
 
+// capacity is the table's: as the operator has it, or else as the switch reports it; 0: not known.
+func (d *Flat) capacity(can *features) int { return cmp.Or(d.cfg.Entries, can.entries) }
+
 // refuseSize refuses a table that is too small, with the numbers.
-func (d *Flat) refuseSize(seen *flatSeen, f *flat) error {
-	if need, taken := f.entries().need, len(seen.foreign); d.cfg.Entries > 0 && need+taken > d.cfg.Entries {
-		return &vendors.PermanentError{Err: fmt.Errorf("table %d is too small: csig needs %s, %s the operator's, and it has room for %d", d.cfg.Table, f.entries(), count(taken, "flow in it is", "flows in it are"), d.cfg.Entries)}
+func (d *Flat) refuseSize(seen *flatSeen, f *flat, room int) error {
+	if need, taken := f.entries().need, len(seen.foreign); room > 0 && need+taken > room {
+		return &vendors.PermanentError{Err: fmt.Errorf("table %d is too small: csig needs %s, %s the operator's, and it has room for %d", d.cfg.Table, f.entries(), count(taken, "flow in it is", "flows in it are"), room)}
 	}
 	return nil
 }
@@ -108,7 +119,7 @@ func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
-	if err := d.refuse(seen, s, f); err != nil {
+	if err := d.refuse(ctx, seen, s, f); err != nil {
 		return err
 	}
 	if old := &seen.setup; len(seen.own) > 0 && !(seen.found && old.Layout == s.Layout && slices.Equal(old.Signals, s.Signals)) {
@@ -124,7 +135,7 @@ func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
 	d.take(s)
 	d.f = f
 	for _, p := range d.ports {
-		p.number = seen.numbers[p.name]
+		p.number = seen.number[p.name]
 	}
 	if _, err = d.sync(ctx, seen); err != nil {
 		return err
@@ -157,7 +168,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 		unsure := p.unsure
 		p.unsure, p.late = false, false
 		if p.number == 0 {
-			p.failed = errors.New("the switch has no such port; it is programmed as soon as the setup is applied again")
+			p.failed = seen.missing(p.name)
 			continue
 		}
 		if p.failed = d.f.shadow(p.number, seen.foreign); p.failed != nil {

@@ -17,18 +17,20 @@ func FlatCommands(cfg FlatConfig, have, want vendors.Setup) ([]byte, error) {
 	if err != nil || len(changes) == 0 {
 		return nil, err
 	}
-	numbers := map[string]uint32{} // that stand for the ports'
-	number := func(port string) uint32 {
-		if port != "" && numbers[port] == 0 {
-			numbers[port] = uint32(len(numbers) + 1)
+	ports := newPortNames(nil) // with numbers that stand for the ports'
+	add := func(port string) {
+		if n := uint32(len(ports.names) + 1); port != "" && ports.number[port] == 0 {
+			ports.number[port], ports.names[n] = n, port
 		}
-		return numbers[port]
 	}
 	for i := range cfg.Forwarding {
-		number(cfg.Forwarding[i].InPort)
-		number(cfg.Forwarding[i].Port)
+		add(cfg.Forwarding[i].InPort)
+		add(cfg.Forwarding[i].Port)
 	}
-	forwards, err := resolve(cfg.Forwarding, numbers)
+	for i := range want.Ports {
+		add(want.Ports[i].Port)
+	}
+	forwards, err := resolve(cfg.Forwarding, &ports)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
@@ -40,11 +42,11 @@ func FlatCommands(cfg FlatConfig, have, want vendors.Setup) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# csig's flows are those whose cookie begins with %#x, in table %d; %s at most\n", uint64(cookie)>>32, cfg.Table, f.entries())
-	for _, fl := range f.record(number) {
+	for _, fl := range f.record(ports.number) {
 		_, n := isNowhere(&fl.Match)
 		conditions := fmt.Sprintf("eth_src=%02x:%02x:%02x:%02x:%02x:%02x", 0x03, 'c', 's', 'i', 'g', fl.Match.Else[len(fl.Match.Else)-1])
 		if n && fl.Match.InPort != 0 {
-			conditions = "in_port=" + placeholder(nameOf(numbers, fl.Match.InPort)) + "," + conditions
+			conditions = "in_port=" + placeholder(ports.names[fl.Match.InPort]) + "," + conditions
 		}
 		fmt.Fprintf(&b, "cookie=%#x,table=%d,priority=%d,%s,actions=drop\n", fl.Cookie, fl.Table, fl.Priority, conditions)
 	}
@@ -59,15 +61,6 @@ func FlatCommands(cfg FlatConfig, have, want vendors.Setup) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
-}
-
-func nameOf(numbers map[string]uint32, number uint32) string {
-	for name, n := range numbers {
-		if n == number {
-			return name
-		}
-	}
-	return ""
 }
 
 func placeholder(port string) string {

@@ -68,8 +68,7 @@ const undeclaredForwarding = "the switch has one table that masks VIDs, and no m
 
 // flatSeen is what the switch has.
 type flatSeen struct {
-	numbers map[string]uint32 // of ports
-	names   map[uint32]string
+	portNames
 	own     []ofp.Flow
 	foreign []ofp.Flow // in the table
 	groups  map[uint32]ofp.Group
@@ -80,14 +79,10 @@ type flatSeen struct {
 }
 
 func (d *Flat) read(ctx context.Context) (*flatSeen, error) {
-	s := &flatSeen{numbers: map[string]uint32{}, names: map[uint32]string{}, groups: map[uint32]ofp.Group{}}
-	ports, err := d.of.Ports(ctx)
-	if err != nil {
-		return nil, d.broken(err)
-	}
-	for i := range ports {
-		name := ports[i].Label()
-		s.numbers[name], s.names[ports[i].Number] = ports[i].Number, name
+	s := &flatSeen{groups: map[uint32]ofp.Group{}}
+	var err error
+	if s.portNames, err = d.readPorts(ctx); err != nil {
+		return nil, err
 	}
 	flows, err := d.of.Flows(ctx, ofp.Filter{Table: d.cfg.Table})
 	if err != nil {
@@ -151,7 +146,7 @@ func (s *flatSeen) readSetup() {
 // layout is what makes a setup's flows, and their forwarding flows with what the
 // switch calls its ports.
 func (d *Flat) layout(s *vendors.Setup, seen *flatSeen) (*flat, error) {
-	forwards, err := resolve(d.cfg.Forwarding, seen.numbers)
+	forwards, err := resolve(d.cfg.Forwarding, &seen.portNames)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
@@ -184,7 +179,7 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 	ports, loose := f.sort(seen.own, seen.groupList())
 	for i := range out.Ports {
 		p := &out.Ports[i]
-		number := seen.numbers[p.Port]
+		number := seen.number[p.Port]
 		have := ports[number]
 		if p.Action == vlanrules.Update {
 			delete(ports, number)
@@ -213,8 +208,6 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 	}
 	return out, nil
 }
-
-func (s *flatSeen) number(port string) uint32 { return s.numbers[port] }
 
 func (s *flatSeen) groupList() (out []ofp.Group) {
 	for _, id := range slices.Sorted(maps.Keys(s.groups)) {

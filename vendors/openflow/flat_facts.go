@@ -3,8 +3,6 @@ package openflow
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -91,14 +89,22 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := d.describe(ctx, &f); err != nil {
+	if err := d.describe(ctx, &seen.portNames, &f); err != nil {
 		return f, err
 	}
-	f.Ports = slices.Sorted(maps.Keys(seen.numbers))
-	if d.cfg.OrdinaryVLANs == "" {
-		f.Update = vendors.Refusal(undeclaredFlat)
+	can, err := d.askFeatures(ctx)
+	if err != nil {
+		return f, err
 	}
-	forwards, err := resolve(d.cfg.Forwarding, seen.numbers)
+	switch {
+	case can.problem != "":
+		f.Update = vendors.Refusal(can.problem)
+	case d.cfg.OrdinaryVLANs == "":
+		f.Update = vendors.Refusal(undeclaredFlat)
+	case can.assumed != "":
+		f.Update.Reason += "; " + can.assumed
+	}
+	forwards, err := resolve(d.cfg.Forwarding, &seen.portNames)
 	if err != nil {
 		f.Update = vendors.Refusal(err.Error())
 		return f, nil
@@ -126,21 +132,19 @@ func (d *Flat) Probe(ctx context.Context) (vendors.Facts, error) {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p, Verdict: vendors.Refusal(err.Error())})
 		}
 	}
+	room := d.capacity(can)
+	capacity := fmt.Sprintf("it has room for %d", room)
+	if room == 0 {
+		capacity = "how many it has room for is not known: management.openflow.entries"
+	}
 	f.Notes = append(f.Notes, fmt.Sprintf("table %d: at all %d ports that declared flows forward to, one signal needs %s, and two need %s, with both bands and the stale values; %s the operator's; %s",
-		d.cfg.Table, len(one.setup.Ports), one.entries(), two.entries(), count(len(seen.foreign), "flow is", "flows are"), d.capacity()))
-	if err := d.refuseSize(seen, one); err != nil {
+		d.cfg.Table, len(one.setup.Ports), one.entries(), two.entries(), count(len(seen.foreign), "flow is", "flows are"), capacity))
+	if err := d.refuseSize(seen, one, room); err != nil {
 		f.Update = vendors.Refusal(err.Error())
-	} else if err := d.refuseSize(seen, two); err != nil {
+	} else if err := d.refuseSize(seen, two, room); err != nil {
 		f.Notes = append(f.Notes, "with two signals "+err.Error())
 	}
 	return f, nil
-}
-
-func (d *Flat) capacity() string {
-	if d.cfg.Entries == 0 {
-		return "how many it has room for is not known: management.openflow.entries"
-	}
-	return fmt.Sprintf("it has room for %d", d.cfg.Entries)
 }
 
 // offline is what is known of such a switch.

@@ -36,6 +36,7 @@ func (f *Forwarding) Check(m inventory.Mapping) {
 
 // Fields of OXM that conditions name (§7.2.3.7).
 const (
+	oxmInPort  = 0
 	oxmEthDst  = 3
 	oxmEthSrc  = 4
 	oxmIPv4Dst = 12
@@ -113,19 +114,21 @@ type forward struct {
 
 // resolve finds the ports of forwarding flows. Frames that two of them take have
 // no one port: that is an error, as is one of a port that there is not.
-func resolve(list []Forwarding, numbers map[string]uint32) ([]forward, error) {
+func resolve(list []Forwarding, ports *portNames) ([]forward, error) {
 	var out []forward
 	for i := range list {
-		f := forward{Forwarding: list[i], number: numbers[list[i].Port]}
+		f := forward{Forwarding: list[i], number: ports.number[list[i].Port]}
 		m, err := f.Forwarding.match()
 		if err != nil {
 			return nil, err
 		}
 		if f.match = m; f.InPort != "" {
-			f.match.InPort = numbers[f.InPort]
+			f.match.InPort = ports.number[f.InPort]
 		}
-		if f.number == 0 || f.InPort != "" && f.match.InPort == 0 {
-			return nil, fmt.Errorf("forwarding %q: the switch has no such port", f.Forwarding.String())
+		for _, name := range []string{f.Port, f.InPort} {
+			if name != "" && ports.number[name] == 0 {
+				return nil, fmt.Errorf("forwarding %q: port %s: %w", f.Forwarding.String(), name, ports.missing(name))
+			}
 		}
 		for j := range out {
 			if overlap(&out[j].match, &f.match) {

@@ -156,7 +156,8 @@ func flatSetup(layout quantize.Layout, onStale inventory.OnStale) *vendors.Setup
 
 func testFlat(t *testing.T, layout quantize.Layout, onStale inventory.OnStale, ofdpa bool) *flat {
 	t.Helper()
-	forwards, err := resolve([]Forwarding{{InPort: "p1", Port: "p2"}, {InPort: "p3", Port: "p2"}, {InPort: "p2", Port: "p1"}}, map[string]uint32{"p1": 1, "p2": 2, "p3": 3})
+	ports := &portNames{number: map[string]uint32{"p1": 1, "p2": 2, "p3": 3}}
+	forwards, err := resolve([]Forwarding{{InPort: "p1", Port: "p2"}, {InPort: "p3", Port: "p2"}, {InPort: "p2", Port: "p1"}}, ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,7 +437,7 @@ func TestFlatCost(t *testing.T) {
 // TestResolve: flows that take the same frames, or whose ports are not there, are
 // refused by what they are.
 func TestResolve(t *testing.T) {
-	numbers := map[string]uint32{"p1": 1, "p2": 2}
+	ports := newPortNames([]ofp.Port{{Number: 1, Name: "p1"}, {Number: 2, Name: "p2"}, {Number: 3, Name: "Ten-GigabitEthe", Shared: true}, {Number: 4, Name: "Ten-GigabitEthe", Shared: true}})
 	for _, tc := range []struct {
 		name string
 		list []Forwarding
@@ -451,13 +452,15 @@ func TestResolve(t *testing.T) {
 		{"masks that meet, the other way", []Forwarding{{EthDst: "02:01:00:00:00:02", Port: "p2"}, {EthDst: "02:01:00:00:00:00/ff:ff:00:00:00:00", Port: "p1"}}, "take the same frames"},
 		{"an address and a prefix", []Forwarding{{EthDst: "02:01:00:00:00:00", Port: "p1"}, {IPDst: "192.0.2.0/24", Port: "p2"}}, `"eth_dst 02:01:00:00:00:00 → p1" and "ip_dst 192.0.2.0/24 → p2" take the same frames`},
 		{"everything twice", []Forwarding{{Port: "p1"}, {Port: "p2"}}, `"every frame → p1" and "every frame → p2"`},
-		{"no such port", []Forwarding{{InPort: "p1", Port: "p9"}}, `"in_port p1 → p9": the switch has no such port`},
+		{"no such port", []Forwarding{{InPort: "p1", Port: "p9"}}, `"in_port p1 → p9": port p9: the switch has no such port`},
+		{"a name of two ports", []Forwarding{{InPort: "p1", Port: "Ten-GigabitEthe"}}, "port Ten-GigabitEthe: 2 ports of the switch have this name, of which OpenFlow has 15 bytes: write their numbers in its place (3, 4)"},
+		{"the number of one", []Forwarding{{InPort: "p1", Port: "4"}}, ""},
 		{"no such input", []Forwarding{{InPort: "p9", Port: "p1"}}, "no such port"},
 		{"no address", []Forwarding{{EthDst: "02:01", Port: "p1"}}, "want a MAC address"},
 		{"a long mask", []Forwarding{{EthDst: "02:00:00:00:00:01/ff:ff:ff:ff:ff:ff:ff:ff", Port: "p1"}}, "want a MAC address"},
 		{"IPv6", []Forwarding{{IPDst: "2001:db8::/32", Port: "p1"}}, "want an IPv4"},
 	} {
-		_, err := resolve(tc.list, numbers)
+		_, err := resolve(tc.list, &ports)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}

@@ -36,7 +36,7 @@ func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
 	if f, err := d.layout(d.setup, seen); err == nil {
 		d.f = f
 		for _, p := range d.ports {
-			p.number = seen.numbers[p.name]
+			p.number = seen.number[p.name]
 		}
 	}
 	res.Restarted = d.reconnected && len(seen.own) == 0

@@ -14,11 +14,10 @@ import (
 
 // state is what the switch has.
 type state struct {
-	ports   map[string]ofp.Port // by the names that fleet files use
-	names   map[uint32]string   // of the ports by number
-	own     []ofp.Flow          // csig's, in any table that was read
-	foreign []ofp.Flow          // foreign ones in csig's tables
-	others  []ofp.Flow          // foreign ones elsewhere, where they were read
+	portNames
+	own     []ofp.Flow // csig's, in any table that was read
+	foreign []ofp.Flow // foreign ones in csig's tables
+	others  []ofp.Flow // foreign ones in other tables, where they were read
 	groups  map[uint32]*ofp.Group
 	base    uint8 // the first of csig's tables, as they are to be
 
@@ -30,14 +29,10 @@ type state struct {
 
 // read reads the switch: csig's tables, or with all every table and the groups.
 func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
-	s := &state{ports: map[string]ofp.Port{}, names: map[uint32]string{}, base: d.cfg.Table}
-	ports, err := d.of.Ports(ctx)
-	if err != nil {
-		return nil, d.broken(err)
-	}
-	for i := range ports {
-		p := &ports[i]
-		s.ports[p.Label()], s.names[p.Number] = *p, p.Label()
+	s := &state{base: d.cfg.Table}
+	var err error
+	if s.portNames, err = d.readPorts(ctx); err != nil {
+		return nil, err
 	}
 	tables := []uint8{ofp.AllTables}
 	if !all {
@@ -234,7 +229,7 @@ func (d *Driver) setupOf(s *state) vendors.Setup {
 	for i := range out.Ports {
 		p := &out.Ports[i]
 		p.Damaged = damage[p.Port]
-		if err := s.shadow(s.ports[p.Port].Number, p.Action); err != nil {
+		if err := s.shadow(s.number[p.Port], p.Action); err != nil {
 			p.Damaged = err.Error()
 		}
 	}

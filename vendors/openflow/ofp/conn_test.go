@@ -372,6 +372,20 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
+// TestLabels: ports that share the 15 bytes of a name go by their numbers, and so does one
+// whose name is such a number: each label is of one port.
+func TestLabels(t *testing.T) {
+	ports := []Port{{Number: 1, Name: "Ten-GigabitEthe"}, {Number: 2, Name: "Ten-GigabitEthe"}, {Number: 3, Name: "2"}, {Number: 4, Name: "swp4"}, {Number: 5}, {Number: 6, Name: "3"}, {Number: 7, Name: "8"}}
+	share(ports)
+	var got []string
+	for i := range ports {
+		got = append(got, ports[i].Label())
+	}
+	if want := []string{"1", "2", "3", "swp4", "5", "6", "8"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestPorts reads ports and their counters.
 func TestPorts(t *testing.T) {
 	const kilo = 1000
@@ -392,13 +406,13 @@ func TestPorts(t *testing.T) {
 	const noReceive, live, blocked = 1 << 2, 1 << 2, 1 << 1
 	b := slices.Concat(desc(1, "swp1", 0, 0, kilo), desc(2, "swp2", portDown, 0, 0), desc(3, "swp3", 0, linkDown, 0), desc(4, "swp4", noReceive, live|blocked, 7*kilo*kilo),
 		desc(5, "swp5", portDown, linkDown, 0), desc(PortMax-1, "a\x1b[31m", 0, live, 0), desc(PortMax, "none", 0, 0, 0), desc(0xfffffffe, "br0", 0, 0, 0))
-	want := []Port{{1, "swp1", true, kilo * kilo}, {2, "swp2", false, 0}, {3, "swp3", false, 0}, {4, "swp4", true, 7 * kilo * kilo * kilo}, {5, "swp5", false, 0}, {PortMax - 1, `a\x1b[31m`, true, 0}}
+	want := []Port{{Number: 1, Name: "swp1", Up: true, Speed: kilo * kilo}, {Number: 2, Name: "swp2", Up: false, Speed: 0}, {Number: 3, Name: "swp3", Up: false, Speed: 0}, {Number: 4, Name: "swp4", Up: true, Speed: 7 * kilo * kilo * kilo}, {Number: 5, Name: "swp5", Up: false, Speed: 0}, {Number: PortMax - 1, Name: `a\x1b[31m`, Up: true, Speed: 0}}
 	if got, err := parsePorts(nil, version, b); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	bare := desc(1, "swp1", 0, 0, 0)[:portLen]
 	order.PutUint16(bare[4:], portLen)
-	if got, err := parsePorts(nil, version, bare); err != nil || !slices.Equal(got, []Port{{1, "swp1", true, 0}}) {
+	if got, err := parsePorts(nil, version, bare); err != nil || !slices.Equal(got, []Port{{Number: 1, Name: "swp1", Up: true}}) {
 		t.Errorf("without properties: %+v, %v", got, err)
 	}
 	if _, err := parsePorts(nil, version, b[:len(b)-1]); !errors.Is(err, ErrMalformed) {

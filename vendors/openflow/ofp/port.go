@@ -15,14 +15,31 @@ type Port struct {
 	Name   string // its interface's, of which OpenFlow has 15 bytes; what does not print is escaped
 	Up     bool   // neither down by configuration nor without link
 	Speed  uint64 // bit/s; 0: unknown
+	Shared bool   // another port has this name, or goes by it as its number
 }
 
-// Label is what fleet files call the port: by its number where it has no name.
+// Label is what fleet files call the port: by its number where it has no name of its own.
 func (p *Port) Label() string {
-	if p.Name == "" {
+	if p.Name == "" || p.Shared {
 		return strconv.FormatUint(uint64(p.Number), 10)
 	}
 	return p.Name
+}
+
+// share finds the ports that share a name: of long ones OpenFlow has the same 15 bytes.
+func share(ports []Port) {
+	for again := true; again; { // a port that goes by its number may have another's name
+		again = false
+		labels := make(map[string]int, len(ports))
+		for i := range ports {
+			labels[ports[i].Label()]++
+		}
+		for i := range ports {
+			if p := &ports[i]; !p.Shared && p.Name != "" && labels[p.Name] > 1 {
+				p.Shared, again = true, true
+			}
+		}
+	}
 }
 
 const (
@@ -48,6 +65,7 @@ func (o *Conn) Ports(ctx context.Context) ([]Port, error) {
 		out, err = parsePorts(out, o.Version, body)
 		return err
 	})
+	share(out)
 	return out, err
 }
 
