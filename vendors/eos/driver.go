@@ -44,6 +44,7 @@ type Driver struct {
 	read    time.Time
 	masked  *bool          // match vlan takes a mask; nil: not tried
 	wanted  *vendors.Setup // what the switch is to have; nil until Apply or the first Update
+	refused []error        // *PermanentError of ports that cannot have it as the switch is configured, or of all
 	signals map[string]*vendors.PortSignal
 	trial   *trial // of the next commit, nil for none
 
@@ -221,8 +222,8 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	want = *want.Wanted()
-	if err := d.refuses(v, tagging(&want)); err != nil {
-		return err
+	if refused := d.refuses(v, tagging(&want)); len(refused) > 0 {
+		return errors.Join(refused...)
 	}
 	if len(updating(&want).Ports) > 0 {
 		if err := d.tryMask(ctx); err != nil {
@@ -248,11 +249,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	if !held { // else the next update does
-		var gone [][]string
-		for _, p := range want.Ports {
-			gone = append(gone, slices.DeleteFunc(slices.Clone(old.dels), func(flow string) bool { return d.portOf(flow) != p.Port }))
-		}
-		err = d.takeOut(ctx, gone)
+		var failed []error
+		failed, err = d.exchange(ctx, newScript(), d.byPort(old))
+		err = errors.Join(append(failed, err)...)
 	}
 	d.view = nil
 	return err
@@ -260,7 +259,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 
 // start has the driver know the switch's setup.
 func (d *Driver) start(s *vendors.Setup) {
-	d.wanted = s
+	d.wanted, d.refused = s, nil
 	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
 	clear(d.signals)
 }
@@ -315,6 +314,9 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 				tagged[f.InPort] = true
 			}
 		}
+		if d.refusal(name) != nil { // it keeps its flows, and Update gives them the fallback
+			continue
+		}
 		record := ofPort(updateRecord, name)
 		if _, damaged, _ := d.held(v, name); fresh || !v.has(record) || len(damaged) > 0 {
 			if err := d.replace(s, old, v, name, want.Fallback()); err != nil {
@@ -333,6 +335,7 @@ func (d *Driver) tag(s *script, v *view, tagged map[string]bool, tpid uint16) {
 		p := &v.ports[i]
 		record := ofPort(tpidRecord, p.name)
 		switch {
+		case tagged[p.name] && p.tpid != tpid && p.tpid != defaultTPID && !v.has(record): // not csig's to change
 		case tagged[p.name]:
 			s.record(v, record, v.has(record) || p.tpid == defaultTPID) // else it is the operator's
 			s.tpid(p, tpid)

@@ -196,6 +196,143 @@ func TestTableFull(t *testing.T) {
 	}
 }
 
+// TestRefusedLine: a line that the switch does not take is its port's error, and the others
+// go on, also when the signal ends and where the setup is repaired.
+func TestRefusedLine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, setupFor(ports[1], ports[2]))
+	give := func(s uint8) (string, error) {
+		t.Helper()
+		res, err := b.driver.Update(t.Context(), append(to(ports[1], s), to(ports[2], s)...), time.Minute)
+		if !res.Leased {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		return named(err), err
+	}
+	if _, err := give(9); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(command string) {
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			return "% Invalid input\r\n", strings.HasPrefix(line, command+" csig-"+b.driver.cfg.Forwarding[1].id())
+		}})
+	}
+	for _, command := range []string{"flow", "no flow"} {
+		refuse(command)
+		s := uint8(11)
+		if command == "no flow" {
+			s = 13
+		}
+		if got, err := give(s); got != ports[2] {
+			t.Errorf("%s: %v", command, err)
+		}
+		b.has(t, ports[1], to(ports[1], s)[0].Intents)
+		b.server.Set(clitest.Faults{})
+		if _, err := give(s); err != nil {
+			t.Error(err)
+		}
+		b.has(t, ports[2], to(ports[2], s)[0].Intents)
+	}
+	// Both ports have to be repaired, and one of them cannot.
+	refuse("flow")
+	v, err := parse(strings.Split(b.Running(), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range ports[1:] {
+		held, _, _ := b.driver.held(v, port)
+		b.Type("directflow", "flow "+sorted(held)[0], "action set vlan 9")
+	}
+	b.clock += 2 * recheck
+	err = b.driver.Release(t.Context())
+	if got := named(err); got != ports[2] {
+		t.Error(err)
+	}
+	b.has(t, ports[1], b.driver.wanted.Fallback())
+	b.server.Set(clitest.Faults{})
+	if err := b.driver.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.has(t, ports[2], b.driver.wanted.Fallback())
+}
+
+// named are the ports that an error names, each once.
+func named(err error) string {
+	var names []string
+	vendors.EachPort(err, func(port string, _ error) { names = append(names, port) })
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// has compares a port's flows with intents.
+func (b *bench) has(t testing.TB, port string, intents []vlanrules.Intent) {
+	t.Helper()
+	v, err := parse(strings.Split(b.Running(), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, damaged, _ := b.driver.held(v, port)
+	table, err := b.driver.covers(intents)
+	if err != nil || len(damaged) > 0 || !b.driver.same(port, table, held) {
+		t.Errorf("%s has %v %v, %v; want %+v", port, sorted(held), damaged, err, intents)
+	}
+}
+
+// TestForeignNear: ports that cannot have their setup as the switch is configured now
+// advertise no bucket any more, neither by an update nor when the signal ends; others go on.
+func TestForeignNear(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lines, undo []string
+		all         bool
+	}{
+		"a flow over csig's": {[]string{"directflow", "flow theirs", "priority 30003"}, []string{"directflow", "no flow theirs"}, true},
+		"shut down":          {[]string{"directflow", "shutdown"}, []string{"directflow", "no shutdown"}, true},
+		"a VLAN gone":        {[]string{"vlan 5-3999"}, []string{"vlan 2-4094"}, true},
+		"no trunk":           {[]string{"interface " + ports[2], "no switchport mode"}, []string{"interface " + ports[2], "switchport mode trunk"}, false},
+		"a TPID":             {[]string{"no mac access-list csig-tpid-Ethernet3_1", "interface " + ports[2], "switchport dot1q ethertype 0x88a8"}, []string{"interface " + ports[2], "no switchport dot1q ethertype"}, false},
+	} {
+		for _, release := range []bool{false, true} {
+			b := newBench(t, nil)
+			b.apply(t, setupFor(ports[1], ports[2]))
+			list := func(s uint8) []vendors.PortUpdate { return append(to(ports[1], s), to(ports[2], s)...) }
+			if _, err := b.driver.Update(t.Context(), list(9), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			b.Type(tc.lines...)
+			before := b.Running()
+			b.clock += 2 * recheck
+			err, want := error(nil), b.driver.wanted.Fallback()
+			if release {
+				err = b.driver.Release(t.Context())
+			} else {
+				_, err = b.driver.Update(t.Context(), list(11), time.Minute)
+			}
+			failed := ports[2]
+			if tc.all {
+				failed = ports[1] + " " + ports[2]
+			} else if !release {
+				want = list(11)[0].Intents
+			}
+			if permanent := (*vendors.PermanentError)(nil); named(err) != failed || !errors.As(err, &permanent) {
+				t.Errorf("%s: %v", name, err)
+			}
+			b.has(t, ports[1], want)
+			b.has(t, ports[2], b.driver.wanted.Fallback())
+			if name == "a TPID" && !strings.Contains(b.Running(), "0x88a8") {
+				t.Errorf("%s: csig took it, of\n%s", name, before)
+			}
+			b.Type(tc.undo...)
+			b.clock += 2 * recheck
+			if _, err := b.driver.Update(t.Context(), list(11), time.Minute); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			b.has(t, ports[2], list(11)[1].Intents)
+		}
+	}
+}
+
 // TestSetupWithoutRoom: a setup whose flows are not in hardware is an error of the port.
 func TestSetupWithoutRoom(t *testing.T) {
 	t.Parallel()

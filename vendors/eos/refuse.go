@@ -13,43 +13,59 @@ import (
 	"github.com/csig-agent/csig/vendors/cli"
 )
 
-// refuses is why a switch cannot have a setup as it is configured.
-func (d *Driver) refuses(v *view, want *vendors.Setup) error {
+// refuses are why a switch cannot have a setup as it is configured: *PermanentError of a
+// port, or of all.
+func (d *Driver) refuses(v *view, want *vendors.Setup) (list []error) {
 	if len(want.Ports) == 0 {
 		return nil
 	}
-	permanent := func(port, why string) error {
-		return &vendors.PermanentError{Port: port, Err: errors.New(why)}
+	add := func(port, why string) {
+		list = append(list, &vendors.PermanentError{Port: port, Err: errors.New(why)})
 	}
 	if err := d.cfg.Undeclared(want); err != nil {
-		return err
+		list = append(list, err)
 	}
 	if why := v.foreign(d.cfg.Priority); why != "" {
-		return &vendors.PermanentError{Err: &vendors.ForeignError{What: why}}
+		list = append(list, &vendors.PermanentError{Err: &vendors.ForeignError{What: why}})
 	}
-	switch missing := v.missingVLANs(); {
-	case !v.on:
-		return permanent("", "DirectFlow is shut down: configure directflow, no shutdown")
-	case missing != "":
-		return permanent("", "the VID of a CSIG tag is a VLAN to it, and a frame of a VLAN that there is not is dropped: configure vlan "+missing)
+	if !v.on {
+		add("", "DirectFlow is shut down: configure directflow, no shutdown")
+	}
+	if missing := v.missingVLANs(); missing != "" {
+		add("", "the VID of a CSIG tag is a VLAN to it, and a frame whose VLAN is not configured is dropped: configure vlan "+missing)
 	}
 	for i := range want.Ports {
-		name := want.Ports[i].Port
-		p := v.port(name)
-		if why := p.issue(want.TPID, p != nil && v.has(ofPort(tpidRecord, name))); why != "" {
-			return permanent(name, why)
+		if why := d.cannotTag(v, &want.Ports[i], want.TPID); why != "" {
+			add(want.Ports[i].Port, why)
 		}
-		if want.Ports[i].Action != updates {
+	}
+	return list
+}
+
+// cannotTag is why a port, or one that its frames come in by, cannot have a TPID; "" where
+// they can.
+func (d *Driver) cannotTag(v *view, p *vendors.PortSetup, tpid uint16) string {
+	if why := v.port(p.Port).issue(tpid, v.has(ofPort(tpidRecord, p.Port))); why != "" || p.Action != updates {
+		return why
+	}
+	for j := range d.cfg.Forwarding {
+		f := &d.cfg.Forwarding[j]
+		if f.Port != p.Port {
 			continue
 		}
-		for j := range d.cfg.Forwarding {
-			f := &d.cfg.Forwarding[j]
-			if f.Port != name {
-				continue
-			}
-			if why := v.port(f.InPort).issue(want.TPID, v.has(ofPort(tpidRecord, f.InPort))); why != "" {
-				return permanent(name, "the port that its frames come in by, "+f.InPort+": "+why)
-			}
+		if why := v.port(f.InPort).issue(tpid, v.has(ofPort(tpidRecord, f.InPort))); why != "" {
+			return "the port that its frames come in by, " + f.InPort + ": " + why
+		}
+	}
+	return ""
+}
+
+// refusal is why a port cannot have its setup as the switch is configured, nil where it can.
+func (d *Driver) refusal(port string) error {
+	for _, err := range d.refused {
+		permanent := (*vendors.PermanentError)(nil)
+		if !errors.As(err, &permanent) || permanent.Port == "" || permanent.Port == port {
+			return err
 		}
 	}
 	return nil
@@ -90,7 +106,7 @@ func nativeName(n int) string {
 	return strconv.Itoa(n)
 }
 
-// missingVLANs are those that there are not, as a list.
+// missingVLANs are those that are not configured, as a list.
 func (v *view) missingVLANs() string {
 	var out []string
 	for n := 1; n <= 4094; n++ {

@@ -158,21 +158,27 @@ func (d *Driver) commit(ctx context.Context, s *script) (err error) {
 	if err := d.send(ctx, "configure session "+sessionName(token)); err != nil {
 		return err
 	}
-	committed := false
+	committed, untouched := false, false
 	defer func() {
 		switch {
 		case err == nil:
 			s.apply(d.view)
 		case d.session.Err() == nil && !committed:
-			err = errors.Join(err, d.send(ctx, "abort"))
-			d.view = nil
+			if aborted := d.send(ctx, "abort"); aborted != nil || !untouched {
+				err, d.view = errors.Join(err, aborted), nil
+			}
 		default:
 			d.view = nil // what came of it is read back
 		}
 	}()
+	port := ""
 	for _, line := range s.lines() {
+		if name, ok := strings.CutPrefix(strings.TrimPrefix(line, "no "), "flow "); ok {
+			port = d.portOf(name)
+		}
 		if err := d.send(ctx, line); errors.As(err, new(*cli.RefusedError)) {
-			return &vendors.PermanentError{Err: err}
+			untouched = true
+			return &vendors.PermanentError{Port: port, Err: err}
 		} else if err != nil {
 			return err
 		}

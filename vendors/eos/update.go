@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,19 +32,37 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 	d.trial = nil
 	defer func() { d.trial = setup }()
 	if d.wanted == nil {
-		if err := vendors.TakeOver(ctx, d, func() bool { return d.wanted != nil }); err != nil {
+		have, err := d.Observe(ctx)
+		if err != nil {
 			return res, err
 		}
+		if have.TPID == 0 {
+			return res, vendors.NoSetup(have.Damaged)
+		}
+		d.start(have.Wanted())
+		d.read = time.Time{} // what it lacks is repaired
 	}
+	var errs []error
 	if err := d.refresh(ctx, &res); err != nil {
-		return res, err
+		if !d.alive() {
+			return res, err
+		}
+		d.read = time.Time{} // until it is as csig wants it
+		errs = append(errs, err)
 	}
-	adds, olds, errs := newScript(), map[string]*script{}, []error(nil)
+	adds, olds := newScript(), map[string]*script{}
 	for i := range list {
-		u := &list[i]
+		u := list[i]
+		if err := d.refusal(u.Port); err != nil {
+			errs = append(errs, &vendors.PortError{Port: u.Port, Err: err})
+			if flows, damaged, _ := d.held(d.view, u.Port); len(flows)+len(damaged) == 0 {
+				continue
+			}
+			u.Intents = d.wanted.Fallback() // it advertises no value that csig does not stand behind
+		}
 		old := newScript()
 		before := len(adds.adds)
-		if err := d.give(adds, old, u); err != nil {
+		if err := d.give(adds, old, &u); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -54,7 +73,7 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 		}
 	}
 	failed, err := d.exchange(ctx, adds, olds)
-	if err != nil {
+	if errs = append(errs, failed...); err != nil {
 		for i := range list {
 			if g := d.signals[list[i].Port]; g != nil {
 				g.Reset()
@@ -63,8 +82,11 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 		return vendors.UpdateResult{}, errors.Join(append(errs, err)...)
 	}
 	res.Leased = true
-	return res, errors.Join(append(errs, failed...)...)
+	return res, errors.Join(errs...)
 }
+
+// alive tells whether the driver knows what the switch has.
+func (d *Driver) alive() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
 
 // give adds to scripts what gives a port its flows.
 func (d *Driver) give(s, old *script, u *vendors.PortUpdate) error {
@@ -91,39 +113,59 @@ func (d *Driver) give(s, old *script, u *vendors.PortUpdate) error {
 }
 
 // exchange commits new flows and then takes the old ones out, or the new ones of ports where
-// one of them is not in hardware.
+// one of them is not in hardware. failed has the ports whose flows the switch does not take:
+// they keep what they had.
 func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*script) (failed []error, err error) {
-	if err := d.commit(ctx, adds); err != nil {
-		return nil, err
+	bad := map[string]bool{}
+	fail := func(port string, why error) {
+		bad[port], failed = true, append(failed, &vendors.PortError{Port: port, Err: why})
+		if g := d.signals[port]; g != nil {
+			g.Reset()
+		}
+	}
+	if err := d.commitPorts(ctx, adds, fail); err != nil {
+		return failed, err
 	}
 	mine := map[string][]string{}
 	for _, name := range sorted(adds.adds) {
 		port := d.portOf(name)
 		mine[port] = append(mine[port], name)
 	}
-	bad := map[string]bool{}
 	err = d.inHardware(ctx, adds)
-	vendors.EachPort(err, func(port string, why error) {
-		bad[port], failed = true, append(failed, &vendors.PortError{Port: port, Err: why})
-	})
-	if err != nil && len(failed) == 0 {
-		return nil, err
+	known := len(failed)
+	if vendors.EachPort(err, fail); err != nil && len(failed) == known {
+		return failed, err
 	}
 	var gone [][]string // of each port
 	for _, port := range sorted(olds) {
 		if bad[port] {
 			gone = append(gone, mine[port])
-			d.signals[port].Reset()
 		} else {
 			gone = append(gone, olds[port].dels)
 		}
 	}
-	return failed, d.takeOut(ctx, gone)
+	return failed, d.takeOut(ctx, gone, fail)
+}
+
+// commitPorts commits a script. Where the switch refuses a line that is one port's, that is
+// the port's error, and the rest is committed.
+func (d *Driver) commitPorts(ctx context.Context, s *script, fail func(port string, why error)) error {
+	for {
+		err := d.commit(ctx, s)
+		refused := (*vendors.PermanentError)(nil)
+		if !errors.As(err, &refused) || refused.Port == "" || !d.alive() {
+			return err
+		}
+		fail(refused.Port, refused.Err)
+		other := func(flow string) bool { return d.portOf(flow) == refused.Port }
+		s.dels = slices.DeleteFunc(s.dels, other)
+		maps.DeleteFunc(s.adds, func(flow string, _ []string) bool { return other(flow) })
+	}
 }
 
 // takeOut commits the end of flows of ports: of each the lowest band first, and the next
 // when that is done, so that none shows what another hid.
-func (d *Driver) takeOut(ctx context.Context, ports [][]string) error {
+func (d *Driver) takeOut(ctx context.Context, ports [][]string, fail func(port string, why error)) error {
 	var turns []*script
 	for _, names := range ports {
 		turn, last := -1, -1
@@ -138,7 +180,7 @@ func (d *Driver) takeOut(ctx context.Context, ports [][]string) error {
 		}
 	}
 	for _, s := range turns {
-		if err := d.commit(ctx, s); err != nil {
+		if err := d.commitPorts(ctx, s, fail); err != nil {
 			return err
 		}
 	}
@@ -165,7 +207,7 @@ func (d *Driver) portOf(flow string) string {
 
 // inHardware is an error for each port of which a new flow is not in hardware.
 func (d *Driver) inHardware(ctx context.Context, s *script) error {
-	if len(s.adds) == 0 {
+	if len(s.adds) == 0 || !d.view.on { // what is shut down is in no hardware, and returns as it is configured
 		return nil
 	}
 	why, err := d.notInHardware(ctx, s)
@@ -184,25 +226,49 @@ func (d *Driver) inHardware(ctx context.Context, s *script) error {
 }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left
-// it.
+// it, but for ports that are refused.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.view != nil && d.session.Err() == nil && d.cfg.Now().Sub(d.read) < recheck {
+	if d.alive() && d.cfg.Now().Sub(d.read) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
+	d.refused = d.refuses(v, tagging(d.wanted))
 	changes, err := Diff(d.setup(v), *d.wanted)
 	if err != nil || len(changes) == 0 {
 		return err
 	}
-	if err := d.Apply(ctx, *d.wanted); err != nil {
+	s, old := newScript(), newScript()
+	if err := d.apply(s, old, v, d.wanted); err != nil {
 		return err
 	}
-	res.NoteRepairs(changes)
-	_, err = d.look(ctx)
-	return err
+	clear(d.signals)
+	failed, err := d.exchange(ctx, s, d.byPort(old))
+	if err = errors.Join(append(failed, err)...); !d.alive() {
+		return err
+	}
+	if v, seen := d.look(ctx); seen == nil {
+		left, bad := Diff(d.setup(v), *d.wanted)
+		res.NoteRepairs(slices.DeleteFunc(changes, func(c vendors.Change) bool { return slices.Contains(left, c) }))
+		return errors.Join(err, bad)
+	} else {
+		return errors.Join(err, seen)
+	}
+}
+
+// byPort are the flows that a script takes out, of each port.
+func (d *Driver) byPort(s *script) map[string]*script {
+	out := map[string]*script{}
+	for _, flow := range s.dels {
+		port := d.portOf(flow)
+		if out[port] == nil {
+			out[port] = newScript()
+		}
+		out[port].dels = append(out[port].dels, flow)
+	}
+	return out
 }
 
 // Release writes the fallback: nothing else ends what the ports write, also where an Apply
@@ -217,7 +283,9 @@ func (d *Driver) Release(ctx context.Context) error {
 		if len(have.Ports) == 0 {
 			return nil
 		}
-		d.start(&have)
+		if d.start(have.Wanted()); have.TPID != 0 {
+			d.read = time.Time{} // a change that broke off is repaired first
+		}
 	}
 	var list []vendors.PortUpdate
 	for _, p := range updating(d.wanted).Ports {
