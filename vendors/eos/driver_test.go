@@ -281,7 +281,13 @@ func (b *bench) has(t testing.TB, port string, intents []vlanrules.Intent) {
 
 // TestForeignNear: ports that cannot have their setup as the switch is configured now
 // advertise no bucket any more, neither by an update nor when the signal ends; others go on.
-func TestForeignNear(t *testing.T) {
+func TestForeignNear(t *testing.T) { foreignNear(t, false) }
+
+// TestLongForeignNear is TestForeignNear with every row, with an update and with the end of
+// the signal.
+func TestLongForeignNear(t *testing.T) { foreignNear(t, true) }
+
+func foreignNear(t *testing.T, all bool) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lines, undo []string
@@ -294,10 +300,21 @@ func TestForeignNear(t *testing.T) {
 		"a TPID":             {[]string{"no mac access-list csig-tpid-Ethernet3_1", "interface " + ports[2], "switchport dot1q ethertype 0x88a8"}, []string{"interface " + ports[2], "no switchport dot1q ethertype"}, false},
 	} {
 		for _, release := range []bool{false, true} {
+			if !all && (release != tc.all || name != "no trunk" && name != "shut down") {
+				continue
+			}
 			b := newBench(t, nil)
-			b.apply(t, setupFor(ports[1], ports[2]))
-			list := func(s uint8) []vendors.PortUpdate { return append(to(ports[1], s), to(ports[2], s)...) }
-			if _, err := b.driver.Update(t.Context(), list(9), time.Minute); err != nil {
+			setup := setupFor(ports[1], ports[2])
+			setup.Signals = setup.Signals[:1]
+			b.apply(t, setup)
+			list := func(s uint8) []vendors.PortUpdate { // S > s is one flow for these
+				out := append(to(ports[1], s), to(ports[2], s)...)
+				for i := range out {
+					out[i].Intents = out[i].Intents[:1]
+				}
+				return out
+			}
+			if _, err := b.driver.Update(t.Context(), list(15), time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			b.Type(tc.lines...)
@@ -307,13 +324,13 @@ func TestForeignNear(t *testing.T) {
 			if release {
 				err = b.driver.Release(t.Context())
 			} else {
-				_, err = b.driver.Update(t.Context(), list(11), time.Minute)
+				_, err = b.driver.Update(t.Context(), list(23), time.Minute)
 			}
 			failed := ports[2]
 			if tc.all {
 				failed = ports[1] + " " + ports[2]
 			} else if !release {
-				want = list(11)[0].Intents
+				want = list(23)[0].Intents
 			}
 			if permanent := (*vendors.PermanentError)(nil); named(err) != failed || !errors.As(err, &permanent) {
 				t.Errorf("%s: %v", name, err)
@@ -325,10 +342,10 @@ func TestForeignNear(t *testing.T) {
 			}
 			b.Type(tc.undo...)
 			b.clock += 2 * recheck
-			if _, err := b.driver.Update(t.Context(), list(11), time.Minute); err != nil {
+			if _, err := b.driver.Update(t.Context(), list(23), time.Minute); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			b.has(t, ports[2], list(11)[1].Intents)
+			b.has(t, ports[2], list(23)[1].Intents)
 		}
 	}
 }
