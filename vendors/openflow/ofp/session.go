@@ -347,8 +347,11 @@ func (l *link) dial() {
 	for pause := firstPause; !isClosed(l.closed); {
 		conn, err := l.dialOnce(ctx)
 		if err == nil {
+			made := time.Now()
 			l.keep(conn)
-			pause = firstPause
+			if time.Since(made) >= longPause { // else it may be one that takes connections and drops them
+				pause = firstPause
+			}
 		} else {
 			l.mu.Lock()
 			l.fail(err)

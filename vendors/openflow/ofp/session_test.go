@@ -356,6 +356,32 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestDropped: a switch that takes connections and drops them is dialed less and less often.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	dialed := make(chan net.Conn, 64)
+	at := listening(t, func(c net.Conn) {
+		dialed <- c
+		(&peer{id: 7}).serve(c)
+	})
+	s := open(t, Config{Connect: at, Plain: true})
+	var lost, again time.Time
+	for n := range 4 {
+		conn := await(t, s)
+		again = time.Now()
+		if n == 3 {
+			break
+		}
+		c := <-dialed
+		lost = time.Now()
+		c.Close()
+		<-conn.Done()
+	}
+	if paused := again.Sub(lost); paused < 2*firstPause {
+		t.Errorf("after 3 connections that did not last it pauses for %v", paused)
+	}
+}
+
 // TestSilence has switches that take the connection and answer nothing, from the start
 // and from some time on.
 func TestSilence(t *testing.T) {
