@@ -145,8 +145,8 @@ func (d *Driver) Release(ctx context.Context) error {
 	return errors.Join(err, j.err())
 }
 
-// Remove deletes csig's flows, in whatever tables they are, but for those that send
-// on what is handed over: the operator's flows still hand frames over.
+// Remove deletes csig's flows, in whatever tables they are. Where flows of the operator's
+// lead there, those that send on what is handed over stay, for every port.
 func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.connect(ctx); err != nil {
 		return err
@@ -157,26 +157,14 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	j := job{steps: make([][]ofp.Mod, 3)}
-	sent := map[uint8]map[uint32]bool{} // by first table: ports whose frames are sent on
-	for i := range s.own {
-		if f := &s.own[i]; isPass(f, priorityOther) {
-			if sent[f.Table] == nil {
-				sent[f.Table] = map[uint32]bool{}
-			}
-			sent[f.Table][portOf(f)] = true
-		}
-	}
+	sent, stay := map[ofp.Key]bool{}, map[uint8]bool{} // the latter by first table
 	for _, base := range s.bases() {
-		pipe := pipeline{base: base}
-		for _, number := range s.numbers() {
-			if f := pipe.pass(number, false); !sent[base][number] && !s.foreignAt(f.Key()) {
-				j.steps[0] = append(j.steps[0], ofp.Mod{Kind: ofp.Add, Flow: &f})
-			}
-		}
+		stay[base] = s.ledTo(base)
 	}
 	for i := range s.own {
 		f := &s.own[i]
-		if isPass(f, priorityOther) {
+		if isPass(f, priorityOther) && stay[f.Table] {
+			sent[f.Key()] = true
 			continue
 		}
 		step := 2
@@ -185,8 +173,30 @@ func (d *Driver) Remove(ctx context.Context) error {
 		}
 		j.steps[step] = append(j.steps[step], remove(f, ""))
 	}
+	for _, base := range s.bases() {
+		pipe := pipeline{base: base}
+		for _, number := range s.numbers() {
+			if f := pipe.pass(number, false); stay[base] && !sent[f.Key()] && !s.foreignAt(f.Key()) {
+				j.steps[0] = append(j.steps[0], ofp.Mod{Kind: ofp.Add, Flow: &f})
+			}
+		}
+	}
 	_, err = d.run(ctx, &j)
 	return errors.Join(err, j.err())
+}
+
+// ledTo tells whether flows that are not csig's may lead frames to its tables from a first one on.
+func (s *state) ledTo(base uint8) bool {
+	for _, flows := range [][]ofp.Flow{s.foreign, s.others} {
+		for i := range flows {
+			f := &flows[i]
+			e := s.effects(f)
+			if f.Goes && f.Goto >= base && f.Goto < base+tables || f.Other || e.Opaque || len(e.Resubmits) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isPass tells whether a flow is one of pipeline.pass.

@@ -44,7 +44,7 @@ func facts(platform string) vendors.Facts {
 			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (docs/openflow.md)",
 			"nothing on the switch keeps two agents from programming it, where neither is MASTER: one agent for each switch is the operator's affair; csig agent's own lock holds on its machine alone",
 		},
-		Off: []string{"after csig off the flows of csig's first table that send on what is handed over stay, because the operator's flows still hand frames over there"},
+		Off: []string{"after csig off the flows of csig's first table that send on what is handed over stay, where the operator's flows still hand frames over there"},
 	}
 	ofPlatform(&f)
 	return f

@@ -21,9 +21,11 @@ func ofPlatform(f *vendors.Facts) {
 	case "onyx":
 		flow := read("NVIDIA Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow: ACL tables 0 to 249 match vlan_vid, vlan_pcp and metadata (0xFFF) with an arbitrary mask, push, pop and set the VLAN ID and the PCP, write metadata, output, or hand over to Normal")
 		flows(flow, flow, flow, flow)
+		t.VIDs = vendors.That(vendors.VIDs{First: 1, Last: 4094}, assumed("a frame comes to OpenFlow only past the port's VLAN filter (NVIDIA Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow), and 4095 is no VLAN (IEEE 802.1Q, table 9-2)"))
 		t.Table = vendors.That(vendors.Table{Sharers: "all ACL tables, and the user's own ACLs"}, assumed("one TCAM: Probe reads max_entries"))
 		f.Notes = append(f.Notes,
-			"a frame comes to OpenFlow only past the port's VLAN and spanning tree filters (NVIDIA Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow): the port has to be in every VLAN that a VID of the domain's tags names",
+			"a frame comes to OpenFlow only past the port's VLAN and spanning tree filters (NVIDIA Onyx User Manual v3.10.4006, OpenFlow 1.3 Workflow): the port has to be in every VLAN that a VID of the domain's tags names; bucket S has the VIDs from S*128 to S*128+127, and those of a VLAN that the port is not in are dropped",
+			"no port is in VLAN 4095: a tag with S=31 and locator 127 (in uec S=31, locator 63, D=1) is dropped. Where Onyx keeps VLANs from 3968 up to itself, S=31 is lost as a whole: senders that start at 30 (initial_s: 30) send none",
 			"a flow that matches ethertype 0x9100 matches no VLAN ID (same page)")
 	case "comware-openflow":
 		match := read("HPE 5998-5598r (5700), OpenFlow Configuration Guide, Appendix A, Matching restrictions: the VLAN ID with the bit 0x1000 and a VLAN mask match by their combination")

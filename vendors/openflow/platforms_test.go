@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/csig-agent/csig/vendors"
@@ -33,5 +34,15 @@ func TestPlatformsHaveFactsOfTheirOwn(t *testing.T) {
 		if own == 0 {
 			t.Errorf("%s has no note of its own", name)
 		}
+	}
+}
+
+// Onyx drops tags whose VID is no VLAN: its facts say which, and what senders can do.
+func TestOnyxVIDs(t *testing.T) {
+	f := Offline("onyx")
+	if f.Traits.VIDs.Is.Last != 4094 || !slices.ContainsFunc(f.Notes, func(note string) bool {
+		return strings.Contains(note, "VLAN 4095") && strings.Contains(note, "initial_s: 30")
+	}) {
+		t.Errorf("%+v, %q", f.Traits.VIDs, f.Notes)
 	}
 }
