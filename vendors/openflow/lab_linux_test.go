@@ -211,10 +211,10 @@ func model(uec bool, intents []vlanrules.Intent, tci uint16) uint16 {
 // flows are csig's tables, as text.
 func (l *lab) flows() string {
 	var lines []string
-	for table := DefaultTable; table < DefaultTable+tables; table++ {
-		for line := range strings.Lines(l.Flow("dump-flows", "--no-stats", fmt.Sprintf("table=%d", table))) {
-			if line = strings.TrimSpace(line); strings.Contains(line, "table=") {
-				lines = append(lines, line)
+	for line := range strings.Lines(l.Flow("dump-flows", "--no-stats")) {
+		for table := DefaultTable; table < DefaultTable+tables; table++ {
+			if strings.Contains(line, fmt.Sprintf("table=%d,", table)) {
+				lines = append(lines, strings.TrimSpace(line))
 			}
 		}
 	}
