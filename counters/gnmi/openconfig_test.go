@@ -8,45 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openconfig/gnmi/cache"
-	pb "github.com/openconfig/gnmi/proto/gnmi"
-	"github.com/openconfig/gnmi/subscribe"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 )
-
-// gateway is OpenConfig's own Subscribe server with a device behind it. It does
-// Subscribe and nothing else, sends each leaf in a notification of its own, and none that did
-// not change.
-type gateway struct {
-	t      testing.TB
-	cache  *cache.Cache
-	origin string // under which it keeps the device's paths
-}
-
-func newGateway(t testing.TB, origin string) (*gateway, *subscribe.Server) {
-	g := &gateway{t, cache.New([]string{"leaf1"}), origin}
-	srv, err := subscribe.NewServer(g.cache)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.cache.SetClient(srv.Update)
-	g.cache.Connect("leaf1")
-	g.cache.Sync("leaf1")
-	return g, srv
-}
-
-func (g *gateway) update(n *pb.Notification) {
-	n.Prefix = &pb.Path{Target: "leaf1", Origin: g.origin}
-	for _, u := range n.Update {
-		// It keeps what it is given.
-		one := proto.Clone(&pb.Notification{Timestamp: n.Timestamp, Prefix: n.Prefix, Update: []*pb.Update{u}}).(*pb.Notification)
-		if err := g.cache.GnmiUpdate(one); err != nil {
-			g.t.Errorf("gateway: %v", err)
-		}
-	}
-}
 
 // Over ten seconds of device time each sample that comes through OpenConfig's server is
 // the truth, each rate is exact, and a port that falls idle is seen to be.
@@ -73,7 +38,7 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	ca := newAuthority(t)
 	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
-	g, srv := newGateway(t, "")
+	g, srv := gnmitest.NewGateway(t, "")
 	s := open(t, Config{
 		Device: "leaf1", Address: serve(t, srv, ca.server(cert, key, true)), Target: "leaf1", Interval: interval,
 		TLS: TLS{CAFile: ca.file, CertFile: cert, KeyFile: key}, Ports: []string{"busy", "bursty", "absent"},
@@ -109,7 +74,7 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 				if k == 0 {
 					n = leafNote(at, port, operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, st.octets, outUnicast, st.packets, outMulticast, 0, outBroadcast, 0)
 				}
-				g.update(n)
+				g.Update(n)
 			}
 			<-tick.C
 			mu.Lock()
@@ -177,16 +142,16 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 
 func TestOpenConfigServerDropsTheTarget(t *testing.T) {
 	t.Parallel()
-	g, srv := newGateway(t, "openconfig")
+	g, srv := gnmitest.NewGateway(t, "openconfig")
 	s := open(t, Config{Device: "leaf1", Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, MaxBackoff: 20 * time.Millisecond})
-	g.update(portNote(time.Now(), "e1", 1000, 1))
+	g.Update(portNote(time.Now(), "e1", 1000, 1))
 	until(t, s, "a first sample comes", octets(1000))
-	g.cache.Remove("leaf1")
+	g.Cache.Remove("leaf1")
 	until(t, s, "the target's absence shows", func(got []counters.Sample, err error) bool { return err != nil })
-	g.cache.Add("leaf1")
-	g.cache.Connect("leaf1")
-	g.cache.Sync("leaf1")
-	g.update(portNote(time.Now(), "e1", 2000, 2))
+	g.Cache.Add("leaf1")
+	g.Cache.Connect("leaf1")
+	g.Cache.Sync("leaf1")
+	g.Update(portNote(time.Now(), "e1", 2000, 2))
 	until(t, s, "it is back", octets(2000))
 }
 
@@ -194,11 +159,11 @@ func TestOpenConfigServerDropsTheTarget(t *testing.T) {
 // without one.
 func TestOpenConfigServerManyPorts(t *testing.T) {
 	t.Parallel()
-	g, srv := newGateway(t, "openconfig")
+	g, srv := gnmitest.NewGateway(t, "openconfig")
 	var ports []string
 	for i := range 512 {
 		ports = append(ports, fmt.Sprintf("Ethernet%d", i))
-		g.update(portNote(time.Now(), ports[i], 1000*i, i))
+		g.Update(portNote(time.Now(), ports[i], 1000*i, i))
 	}
 	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
 	for i, sample := range read(t, s) {

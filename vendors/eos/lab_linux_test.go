@@ -81,58 +81,16 @@ func (l *lab) open(t testing.TB, forwarding []Forwarding) *Driver {
 	return d
 }
 
-// program hands flows to the data plane, which does not know by which port frames came in,
-// and forwards by the last byte of the MAC address, as the flows do.
+// program hands flows to the data plane.
 func (l *lab) program(t testing.TB, flows []eostest.Flow) int {
-	out := make([]plane.Port, len(ports))
-	for i := range out {
-		out[i] = plane.Port{Outer: csigTPID, Inner: 0x8100}
-	}
-	var owner []int
-	for _, f := range flows {
-		to := slices.Index(ports, f.Output)
-		if to < 0 || !slices.Contains(ports, f.Input) || f.TPID != csigTPID || f.Dst != mac(to) && f.Dst != "" {
-			owner = append(owner, -1) // no frame of the test meets it
-			continue
-		}
-		r := plane.Any()
-		r.Outer, r.OuterPCP, r.SetOuter = vids(f.VLAN, f.Mask), f.CoS, f.SetVLAN
-		out[to].Rules = append(out[to].Rules, r)
-		owner = append(owner, to)
-	}
-	in, err := l.plane.Program(out)
+	n, err := eostest.Program(l.plane, csigTPID, ports, flows)
 	if err != nil {
 		t.Error(err)
 	}
-	for i, to := range owner { // the first that has no room
-		if to >= 0 {
-			if in[to] == 0 {
-				return i
-			}
-			in[to]--
-		}
-	}
-	return len(flows)
+	return n
 }
 
 func mac(index int) string { return fmt.Sprintf("02:00:00:00:00:%02x", index+1) }
-
-// vids are the VIDs that a mask takes, as ranges.
-func vids(value, mask uint16) (list []plane.Range) {
-	if mask == 0 {
-		return nil
-	}
-	for v := range uint16(4096) {
-		switch n := len(list); {
-		case v&mask != value&mask:
-		case n > 0 && list[n-1].Last == v-1:
-			list[n-1].Last = v
-		default:
-			list = append(list, plane.Range{First: v, Last: v})
-		}
-	}
-	return list
-}
 
 // exchange sends a frame for each tag out of a port, and returns the tags they leave with.
 func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {

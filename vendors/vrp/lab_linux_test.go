@@ -108,19 +108,7 @@ func TestLongGap(t *testing.T) {
 
 // program hands what a configuration means to the data plane.
 func (l *lab) program(t testing.TB, list []vrptest.Port) []int {
-	var out []plane.Port
-	for _, p := range list {
-		hw := plane.Port{Outer: p.TPID, Inner: defaultTPID}
-		for _, r := range p.Outbound {
-			rule := plane.Rule{OuterPCP: r.PCP, InnerPCP: -1, SetOuter: r.Mark, SetInner: -1}
-			for _, v := range r.VIDs {
-				rule.Outer = append(rule.Outer, plane.Range(v))
-			}
-			hw.Rules = append(hw.Rules, rule)
-		}
-		out = append(out, hw)
-	}
-	in, err := l.plane.Program(out)
+	in, err := vrptest.Program(l.plane, list)
 	if err != nil {
 		t.Error(err)
 	}
