@@ -1,7 +1,6 @@
 package iosxr
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,16 +21,14 @@ var Platform = inventory.Platform{
 	PortName: portName,
 }
 
-// l2Header is what IOS XR counts in an MTU, and csig does not: two addresses and a type.
-const l2Header = 14
-
 // Dialect is IOS XR's command line.
 var Dialect = &setup.Dialect{
 	Platform: setuponly.Platform{Offline: Offline, Spell: setup.Spell(tpids)},
 	Session: cli.Config{
 		Platform: cli.IOSXR, Mode: "configuration-exclusive", Discard: "abort",
 		Refusals: []string{"% Invalid", "% This command is not authorized"},
-		Noise:    regexp.MustCompile(`^(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ [\d:.]+ \w+$`), // the time, before each answer
+		// The time, before each answer, and what a commit that confirms prints.
+		Noise: regexp.MustCompile(`^((Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ [\d:.]+ \w+|% Confirming commit for trial session\.)$`),
 	},
 	Enter: "configure exclusive", Leave: "end",
 	PortName: portName,
@@ -47,16 +44,19 @@ var Dialect = &setup.Dialect{
 		if mtu == 0 {
 			return []string{"interface " + port, "no mtu", "exit"}
 		}
-		return []string{"interface " + port, "mtu " + strconv.Itoa(mtu+l2Header), "exit"}
+		return []string{"interface " + port, "mtu " + strconv.Itoa(setup.WithHeader(mtu)), "exit"}
 	},
-	Within:  func(slot string) string { return "ipv4 access-list " + slot },
-	Out:     "exit",
-	Note:    func(_ string, c setup.Comment) string { return fmt.Sprintf("%d remark %s", c.Seq, c.Text) },
-	Erase:   func(_ string, c setup.Comment) string { return fmt.Sprintf("no %d", c.Seq) },
-	Drop:    func(slot string) string { return "no ipv4 access-list " + slot },
-	MaxNote: 200,
-	Commit:  &setup.Commit{Trial: "commit confirmed 60", Confirm: "commit", Within: time.Minute},
+	Record: setup.Remarks("ipv4 access-list", 200),
+	Commit: &setup.Commit{
+		Trial: "commit confirmed 60", Confirm: "commit", Within: time.Minute, // the end of the session that gave it takes it back
+		Show: "show configuration sessions detail", In: "do", Pending: pending,
+	},
 }
+
+// pending tells whether a commit is on trial: a session of the client commit-confirm is one.
+func pending(answer []string) bool { return slices.ContainsFunc(answer, trial.MatchString) }
+
+var trial = regexp.MustCompile(`\bClient:\s*commit-confirm`)
 
 var names = regexp.MustCompile(`^((Gigabit|TenGig|TwentyFiveGig|FortyGig|FiftyGig|HundredGig|TwoHundredGig|FourHundredGig)E(thernet)?\d{1,3}(/\d{1,3}){3,4}|Bundle-Ether\d{1,5})$`)
 
@@ -82,7 +82,7 @@ func parse(answers [][]string) *setup.View {
 			case len(w) == 4 && strings.HasPrefix(line, "dot1q tunneling ethertype "):
 				p.TPID = setup.Hex(w[3])
 			case w[0] == "mtu" && len(w) == 2:
-				p.MTU = less(w[1])
+				p.MTU = setup.WithoutHeader(w[1])
 			case w[0] == "bundle" && len(w) > 2 && w[1] == "id":
 				p.Refused = "it is a member of Bundle-Ether" + untrusted.Text(w[2], 8) + ": name that"
 			}
@@ -102,20 +102,11 @@ func parse(answers [][]string) *setup.View {
 		name, _, _ := strings.Cut(head, " ")
 		for _, line := range lines {
 			if w := strings.Fields(line); at[name] != nil && len(w) > 2 && w[0] == "MTU" && strings.HasPrefix(w[2], "bytes") {
-				at[name].Now = less(w[1])
+				at[name].Now = setup.WithoutHeader(w[1])
 			}
 		}
 	})
 	return v
-}
-
-// less is an MTU without the L2 header; 0 for what is none.
-func less(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil || n <= l2Header {
-		return 0
-	}
-	return n - l2Header
 }
 
 var (

@@ -7,5 +7,8 @@
 // https://bxin.cisco.com/c/en/us/td/docs/routers/asr9000/software/lxvpn/command/reference/b-lxvpn-cr-asr9000/ethernet-interfaces-commands.html);
 // a change on trial (https://github.com/ansible-collections/cisco.iosxr/blob/main/docs/cisco.iosxr.iosxr_cliconf.rst,
 // commit confirmed: the router waits for a commit, else it rolls back);
+// its confirmation from the session that gave it alone, whose end takes it back, and how
+// `show configuration sessions detail` lists it (commands run on XRv9k 24.3.1:
+// https://github.com/ArchRuger/CLAB-BACKUP-WORKER-v2, docs/multi-platform-restore/evidence/xr-live-facts.md);
 // remarks of access lists (the same collection, cisco.iosxr.iosxr_acls_module.rst).
 package iosxr

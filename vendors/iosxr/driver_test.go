@@ -40,13 +40,33 @@ func newBench(t testing.TB) *bench {
 	b.Router = iosxrtest.New("xr1", func() time.Time { return b.now }, te1, te2, te3)
 	b.Type("interface "+te2, "dot1q tunneling ethertype 0x9200", "mtu 9114", "description to spines")
 	b.server = clitest.New(t, b.Shell)
-	b.driver = setup.Open(Dialect, false, func(ctx context.Context) (*cli.Session, error) {
+	b.driver = b.open(t)
+	return b
+}
+
+// onTrial is an error unless a driver does nothing while a change is on trial.
+func onTrial(t *testing.T, d *setuponly.Driver, s vendors.Setup) {
+	t.Helper()
+	for name, call := range map[string]func() error{
+		"Apply":   func() error { return d.Apply(t.Context(), s) },
+		"Remove":  func() error { return d.Remove(t.Context()) },
+		"Observe": func() error { _, err := d.Observe(t.Context()); return err },
+	} {
+		if call() == nil {
+			t.Errorf("%s is done, while the change is on trial", name)
+		}
+	}
+}
+
+// open opens another driver of the router.
+func (b *bench) open(t testing.TB) *setuponly.Driver {
+	d := setup.Open(Dialect, false, func(ctx context.Context) (*cli.Session, error) {
 		cfg := Dialect.Session
 		cfg.SSH = ssh.Config{Address: b.server.Address, Login: b.server.Login}
 		return cli.Dial(ctx, cfg)
 	}, func() time.Time { return b.now })
-	t.Cleanup(func() { b.driver.Close() })
-	return b
+	t.Cleanup(func() { d.Close() })
+	return d
 }
 
 func want(tpid uint16, ports ...string) vendors.Setup {
@@ -106,11 +126,17 @@ func TestCutOff(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not confirmed, and the switch takes it back within 1m0s") || !b.Trial() || b.Running() == before {
 		t.Fatalf("%v\n%s", err, b.Running())
 	}
+	onTrial(t, b.driver, want(0x9100, te1))
+	b.Restore()
+	if b.Running() == before {
+		t.Fatal("the trial has ended early")
+	}
+	onTrial(t, b.driver, want(0x9100, te1))
+	onTrial(t, b.open(t), want(0x9100, te1)) // another process
 	b.now = b.now.Add(time.Minute)
 	if got := b.Running(); got != before || b.Trial() {
 		t.Fatal(got)
 	}
-	b.Restore()
 	if err := b.driver.Apply(t.Context(), want(0x9100, te1)); err != nil || b.Trial() {
 		t.Errorf("%v, on trial: %v", err, b.Trial())
 	}
@@ -213,5 +239,30 @@ func TestProbe(t *testing.T) {
 	}
 	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
 		t.Errorf("%v\n%s", err, b.Running())
+	}
+}
+
+// TestForeignTrial: a change of another user's that is not confirmed is neither confirmed nor
+// built upon.
+func TestForeignTrial(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	before := b.Running()
+	other := b.Shell()
+	for _, line := range []string{"configure terminal", "interface " + te3, "description theirs", "root", "commit confirmed 300"} {
+		if answer, _ := other.Do(line); strings.Contains(answer, "%") {
+			t.Fatal(line, answer)
+		}
+	}
+	onTrial(t, b.driver, want(0x9100, te1))
+	if !b.Trial() || !strings.Contains(b.Running(), "theirs") {
+		t.Fatal("it is not on trial any more")
+	}
+	b.now = b.now.Add(time.Hour)
+	if b.Running() != before {
+		t.Error(b.Running())
+	}
+	if err := b.driver.Apply(t.Context(), want(0x9100, te1)); err != nil {
+		t.Error(err)
 	}
 }

@@ -41,9 +41,6 @@ func one(name, title, options string, offline func() vendors.Facts, spell func(u
 	}
 }
 
-// l2Header is what Junos counts in an MTU, and csig does not: two addresses and a type.
-const l2Header = 14
-
 // dialect is the command line of Junos where options is the statement of an interface's
 // Ethernet options.
 func dialect(options string, offline func() vendors.Facts, spell func(uint16) (string, error)) *setup.Dialect {
@@ -58,8 +55,9 @@ func dialect(options string, offline func() vendors.Facts, spell func(uint16) (s
 		Session: cli.Config{
 			Platform: cli.Junos, Mode: "configuration-exclusive", Discard: "rollback 0",
 			Refusals: []string{"error:", "permission denied"},
-			// The hierarchy and the role before a prompt, and what commits that succeed print.
-			Noise: regexp.MustCompile(`^((\{[\w:-]+\})?(\[edit.*\])?|load complete|commit complete|(# )?commit confirmed will be (automatically )?rolled back in \d+ minutes?( unless confirmed)?)$`),
+			// The hierarchy and the role before a prompt, and what commits that succeed print: with
+			// two Routing Engines, or members of a Virtual Chassis, each of them.
+			Noise: regexp.MustCompile(`^((\{[\w:-]+\})?(\[edit.*\])?|((re|fpc|node|member)\d+:)|-+|configuration check succeeds|load complete|commit complete|(# )?commit confirmed will be (automatically )?rolled back in \d+ minutes?( unless confirmed)?)$`),
 		},
 		Enter: "configure exclusive", Leave: "exit configuration-mode",
 		PortName: portName,
@@ -81,17 +79,38 @@ func dialect(options string, offline func() vendors.Facts, spell func(uint16) (s
 			if mtu == 0 {
 				return []string{"delete interfaces " + port + " mtu"}
 			}
-			return []string{fmt.Sprintf("set interfaces %s mtu %d", port, mtu+l2Header)}
+			return []string{fmt.Sprintf("set interfaces %s mtu %d", port, setup.WithHeader(mtu))}
 		},
-		Within: func(string) string { return "" },
-		Note: func(slot string, c setup.Comment) string {
-			return fmt.Sprintf("set apply-macro %s %d %q", slot, c.Seq, c.Text)
+		Record: setup.Record{
+			Within: func(string) string { return "" },
+			Note: func(slot string, c setup.Comment) string {
+				return fmt.Sprintf("set apply-macro %s %d %q", slot, c.Seq, c.Text)
+			},
+			Drop:    func(slot string) string { return "delete apply-macro " + slot },
+			MaxNote: 200,
 		},
-		Erase:   func(slot string, c setup.Comment) string { return fmt.Sprintf("delete apply-macro %s %d", slot, c.Seq) },
-		Drop:    func(slot string) string { return "delete apply-macro " + slot },
-		MaxNote: 200,
-		Commit:  &setup.Commit{Trial: "commit confirmed 1", Confirm: "commit", Within: time.Minute},
+		Commit: &setup.Commit{
+			Trial: "commit confirmed 1", Confirm: "commit", Undo: []string{"rollback 1", "commit"}, Within: time.Minute,
+			Show: "show system commit", In: "run", Pending: pending,
+		},
 	}
+}
+
+// pending tells whether a commit is on trial: the newest one, with number 0, then has the line
+// "rollback pending". That it once was on trial stays beside it for good.
+func pending(answer []string) bool {
+	newest := false
+	for _, line := range answer {
+		if w := strings.Fields(line); len(w) > 1 {
+			if _, err := strconv.Atoi(w[0]); err == nil {
+				newest = w[0] == "0"
+			}
+		}
+		if newest && strings.TrimSpace(line) == "rollback pending" {
+			return true
+		}
+	}
+	return false
 }
 
 // spellListed is the TPIDs of a port of a switch, which takes a list of them: ordinary tags are
@@ -141,7 +160,7 @@ func parse(answers [][]string) *setup.View {
 			}
 		}
 		if m := mtu.FindStringSubmatch(line); m != nil && port >= 0 && v.Ports[port].Now == 0 {
-			v.Ports[port].Now = less(m[1])
+			v.Ports[port].Now = setup.WithoutHeader(m[1])
 		}
 	}
 	found := map[string][]string{}
@@ -154,7 +173,7 @@ func parse(answers [][]string) *setup.View {
 		switch {
 		case !ok:
 		case w[3] == "mtu" && len(w) == 5:
-			v.Ports[i].MTU = less(w[4])
+			v.Ports[i].MTU = setup.WithoutHeader(w[4])
 		case len(w) == 7 && w[4] == "ethernet-switch-profile" && w[5] == "tag-protocol-id":
 			found[w[2]] = append(found[w[2]], setup.Hex(w[6]))
 		case len(w) == 6 && w[4] == "802.3ad":
@@ -185,15 +204,6 @@ func parse(answers [][]string) *setup.View {
 }
 
 var mtu = regexp.MustCompile(`\bMTU: (\d+)`)
-
-// less is an MTU without the L2 header; 0 for what is none.
-func less(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil || n <= l2Header {
-		return 0
-	}
-	return n - l2Header
-}
 
 // identity is what `show version` says.
 func identity(lines []string) vendors.Identity {

@@ -7,6 +7,8 @@
 // commit confirmed, and its answers
 // (https://www.juniper.net/documentation/us/en/software/junos/cli/topics/ref/command/commit.html), which a private
 // copy of the configuration does not have (JUNOScript API Guide, Committing the Candidate
-// Configuration Only After Confirmation); apply-macro as a place for data that has no
+// Configuration Only After Confirmation); "rollback pending" in `show system commit` (commands run on
+// vJunos-switch 23.2R1.14 and cJunosEvolved 26.2R1.7: https://github.com/ArchRuger/CLAB-BACKUP-WORKER-v2,
+// clab-backup-ui/app/restore_junos.py); apply-macro as a place for data that has no
 // operational impact (Junos OS Automation, Other Ways to Use Macros).
 package junos

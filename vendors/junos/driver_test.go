@@ -30,9 +30,10 @@ const (
 // bench is a fake device without a data plane, and its driver.
 type bench struct {
 	*junostest.Router
-	server *clitest.Server
-	driver *setuponly.Driver
-	now    time.Time
+	server  *clitest.Server
+	dialect *setup.Dialect
+	driver  *setuponly.Driver
+	now     time.Time
 }
 
 func newBench(t testing.TB, name string) *bench {
@@ -47,15 +48,36 @@ func newBench(t testing.TB, name string) *bench {
 	b.server = clitest.New(t, b.Shell)
 	for _, p := range All {
 		if p.Platform.Name == name {
-			b.driver = setup.Open(p.Dialect, false, func(ctx context.Context) (*cli.Session, error) {
-				cfg := p.Dialect.Session
-				cfg.SSH = ssh.Config{Address: b.server.Address, Login: b.server.Login}
-				return cli.Dial(ctx, cfg)
-			}, func() time.Time { return b.now })
+			b.dialect = p.Dialect
 		}
 	}
-	t.Cleanup(func() { b.driver.Close() })
+	b.driver = b.open(t, b.dialect)
 	return b
+}
+
+// open opens another driver of the device.
+func (b *bench) open(t testing.TB, of *setup.Dialect) *setuponly.Driver {
+	d := setup.Open(of, false, func(ctx context.Context) (*cli.Session, error) {
+		cfg := of.Session
+		cfg.SSH = ssh.Config{Address: b.server.Address, Login: b.server.Login}
+		return cli.Dial(ctx, cfg)
+	}, func() time.Time { return b.now })
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// onTrial is an error unless a driver does nothing while a change is on trial.
+func onTrial(t *testing.T, d *setuponly.Driver, s vendors.Setup) {
+	t.Helper()
+	for name, call := range map[string]func() error{
+		"Apply":   func() error { return d.Apply(t.Context(), s) },
+		"Remove":  func() error { return d.Remove(t.Context()) },
+		"Observe": func() error { _, err := d.Observe(t.Context()); return err },
+	} {
+		if call() == nil {
+			t.Errorf("%s is done, while the change is on trial", name)
+		}
+	}
 }
 
 func want(tpid uint16, ports ...string) vendors.Setup {
@@ -121,11 +143,17 @@ func TestCutOff(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not confirmed, and the switch takes it back within 1m0s") || !b.Trial() {
 		t.Fatalf("%v\n%s", err, b.Running())
 	}
+	onTrial(t, b.driver, want(0x9100, xe1))
+	b.Restore()
+	onTrial(t, b.driver, want(0x9100, xe1))
+	onTrial(t, b.open(t, b.dialect), want(0x9100, xe1)) // another process
+	if !b.Trial() {
+		t.Fatal("the trial has ended early")
+	}
 	b.now = b.now.Add(time.Minute)
 	if got := b.Running(); got != before || b.Trial() {
 		t.Fatal(got)
 	}
-	b.Restore()
 	if err := b.driver.Apply(t.Context(), want(0x9100, xe1)); err != nil || b.Trial() {
 		t.Errorf("%v, on trial: %v", err, b.Trial())
 	}
@@ -228,5 +256,85 @@ func TestProbe(t *testing.T) {
 	}
 	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
 		t.Errorf("%v\n%s", err, b.Running())
+	}
+}
+
+// TestTakenBack: a change that does not read back is taken back at once, and so is one that reads
+// back too late to confirm it.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "junos-qfx")
+	b.Engines = true
+	before := b.Running()
+	quick := *b.dialect
+	commit := *quick.Commit
+	quick.Commit, commit.Within = &commit, 300*time.Millisecond
+	for name, f := range map[string]struct {
+		dialect *setup.Dialect
+		faults  clitest.Faults
+	}{
+		"another": {b.dialect, clitest.Faults{Answer: func(line string) (string, bool) {
+			return "set interfaces xe-0/0/1 mtu 1700\n", strings.HasPrefix(line, "show configuration interfaces") && b.Trial()
+		}}},
+		"late": {&quick, clitest.Faults{After: func(line string) {
+			if line == "show version" && b.Trial() {
+				time.Sleep(commit.Within)
+			}
+		}}},
+	} {
+		d := b.open(t, f.dialect)
+		b.server.Set(f.faults)
+		err := d.Apply(t.Context(), want(0x9100, xe1))
+		b.server.Set(clitest.Faults{})
+		if err == nil || name == "another" && (!strings.Contains(err.Error(), "not confirmed, and taken back") || b.Trial()) {
+			t.Errorf("%s: %v\n%s", name, err, b.Running())
+		}
+		b.now = b.now.Add(time.Minute) // a slow machine may be too late to take it back, too
+		if b.Running() != before {
+			t.Errorf("%s: %s", name, b.Running())
+		}
+	}
+	if err := b.driver.Apply(t.Context(), want(0x9100, xe1)); err != nil || b.Trial() {
+		t.Error(err)
+	}
+}
+
+// TestForeignTrial: a change of another user's that is not confirmed is neither confirmed nor
+// built upon.
+func TestForeignTrial(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "junos-mx")
+	before := b.Running()
+	theirs := func() {
+		other := b.Shell()
+		for _, line := range []string{"configure exclusive", "set interfaces ae0 mtu 4000", "commit confirmed 1", "exit configuration-mode"} {
+			if answer, _ := other.Do(line); strings.Contains(answer, "error") {
+				t.Fatal(line, answer)
+			}
+		}
+	}
+	theirs()
+	onTrial(t, b.driver, want(0x9100, xe1))
+	if !b.Trial() || !strings.Contains(b.Running(), "ae0 mtu 4000") {
+		t.Fatal("it is not on trial any more")
+	}
+	b.now = b.now.Add(time.Minute)
+	// And one that begins after csig has read.
+	once := false
+	b.server.Set(clitest.Faults{After: func(line string) {
+		if line == "show system commit" && !once {
+			once = true
+			theirs()
+		}
+	}})
+	if err := b.driver.Apply(t.Context(), want(0x9100, xe1)); !errors.Is(err, cli.ErrPending) || !b.Trial() {
+		t.Errorf("%v, on trial: %v", err, b.Trial())
+	}
+	b.now = b.now.Add(time.Minute)
+	if b.Running() != before {
+		t.Error(b.Running())
+	}
+	if err := b.driver.Apply(t.Context(), want(0x9100, xe1)); err != nil {
+		t.Error(err)
 	}
 }

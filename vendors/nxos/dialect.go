@@ -8,12 +8,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/setup"
 	"github.com/csig-agent/csig/vendors/setuponly"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
+
+// Platform is what fleet files say of Nexus switches.
+var Platform = inventory.Platform{
+	Name: "nxos", Key: "nxos", Doc: "Which tag of a frame CSIG's is, for the platform nxos.", Keys: (*setup.Keys)(nil),
+	PortName: portName,
+}
 
 // settle is how long after a change of its TPID a link that flaps is taken to do so because
 // of it.
@@ -39,13 +46,8 @@ var Dialect = &setup.Dialect{
 		}
 		return in("interface "+port, "mtu "+strconv.Itoa(mtu))
 	},
-	Within:  func(slot string) string { return "ip access-list " + slot },
-	Out:     "exit",
-	Note:    func(_ string, c setup.Comment) string { return fmt.Sprintf("%d remark %s", c.Seq, c.Text) },
-	Erase:   func(_ string, c setup.Comment) string { return fmt.Sprintf("no %d", c.Seq) },
-	Drop:    func(slot string) string { return "no ip access-list " + slot },
-	MaxNote: 90,
-	Lost:    lost,
+	Record: setup.Remarks("ip access-list", 90),
+	Lost:   lost,
 }
 
 func in(mode, line string) []string { return []string{mode, line, "exit"} }
@@ -59,10 +61,13 @@ func portName(name string) string {
 	return ""
 }
 
-// lost is why hardware may not have a TPID that was set this long ago. The configuration
-// does not show it.
+// lost is why hardware may not have a TPID that was set this long ago, by the time that the
+// switch is up. The configuration does not show it.
 func lost(p *setup.Port, ago time.Duration) string {
-	if p.Flapped == 0 || p.Flapped+settle >= ago {
+	switch {
+	case ago < 0:
+		return "the switch has restarted after csig set its TPID, and hardware may have 0x8100 since (CSCvw27705)"
+	case p.Flapped == 0 || p.Flapped+settle >= ago:
 		return ""
 	}
 	return "its link flapped after csig set its TPID, and hardware may have 0x8100 since (CSCvw27705, CSCvu24785)"
@@ -71,7 +76,7 @@ func lost(p *setup.Port, ago time.Duration) string {
 // parse reads the answers to Dialect.Read. Access lists, applied nowhere, with the names of
 // slots have csig's record as remarks.
 func parse(answers [][]string) *setup.View {
-	v := &setup.View{Identity: identity(answers[0]), Slots: map[string][]setup.Comment{}}
+	v := &setup.View{Identity: identity(answers[0]), Up: uptime(answers[0]), Slots: map[string][]setup.Comment{}}
 	setup.Sections(answers[1], func(head string, lines []string) {
 		name, ok := strings.CutPrefix(head, "interface ")
 		if !ok || portName(name) != "" {
@@ -128,27 +133,48 @@ func status(p *setup.Port, w []string) {
 	}
 }
 
-var spans = regexp.MustCompile(`(\d+)(week|day|w|d|h)`)
+const day = 24 * time.Hour
 
-// elapsed is a time as NX-OS prints it, "00:07:28" or "15week(s) 5day(s)", cut down to
-// its last unit; 0 for never, and at least a second for anything else.
+// elapsed is the longest that a time of NX-OS can be, "00:07:28" or "15week(s) 5day(s)", which it
+// cuts down to the last unit; 0 for never, and for anything else.
 func elapsed(words []string) (total time.Duration) {
-	const day = 24 * time.Hour
+	unit := time.Duration(0)
 	for _, w := range words {
 		var h, m, s int
 		if n, _ := fmt.Sscanf(w, "%d:%d:%d", &h, &m, &s); n == 3 {
-			total += time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second
-			continue
-		}
-		for _, span := range spans.FindAllStringSubmatch(w, -1) {
-			n, _ := strconv.Atoi(span[1])
-			total += time.Duration(min(n, 5000)) * map[string]time.Duration{"week": 7 * day, "w": 7 * day, "day": day, "d": day, "h": time.Hour}[span[2]]
+			total, unit = total+time.Duration(h)*time.Hour+time.Duration(m)*time.Minute+time.Duration(s)*time.Second, time.Second
+		} else if span, last := sum(w); last != 0 {
+			total, unit = total+span, last
 		}
 	}
-	if len(words) == 0 || words[0] == "never" {
+	if unit == 0 {
 		return 0
 	}
-	return max(total, time.Second)
+	return total + unit
+}
+
+var spans = regexp.MustCompile(`(\d+) ?(week|day|hour|minute|second|w|d|h)`)
+
+// sum adds up numbers with their units; last is the last one's, 0 for none.
+func sum(text string) (total, last time.Duration) {
+	for _, span := range spans.FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.Atoi(span[1])
+		last = map[string]time.Duration{"week": 7 * day, "w": 7 * day, "day": day, "d": day, "hour": time.Hour, "h": time.Hour, "minute": time.Minute, "second": time.Second}[span[2]]
+		total += time.Duration(min(n, 50_000)) * last
+	}
+	return total, last
+}
+
+// uptime is since when the switch runs, as `show version` has it to the second; 0: it does not.
+func uptime(lines []string) time.Duration {
+	for _, line := range lines {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Kernel uptime is "); ok {
+			if up, last := sum(text); last == time.Second {
+				return up
+			}
+		}
+	}
+	return 0
 }
 
 var (

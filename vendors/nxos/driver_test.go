@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ type bench struct {
 	server *clitest.Server
 	driver *setuponly.Driver
 	now    time.Time
+	ahead  time.Duration // csig's clock, of the switch's
 }
 
 func newBench(t testing.TB) *bench {
@@ -48,7 +50,7 @@ func (b *bench) open(t testing.TB, outer bool) *setuponly.Driver {
 		cfg := Dialect.Session
 		cfg.SSH = ssh.Config{Address: b.server.Address, Login: b.server.Login}
 		return cli.Dial(ctx, cfg)
-	}, b.Now)
+	}, func() time.Time { return b.now.Add(b.ahead) })
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -174,6 +176,30 @@ func interrupted(t *testing.T, step int) {
 	}
 }
 
+// TestReassertionCutOff ends sessions in the middle of a reassertion, where the port has no TPID: it
+// gets back what it had.
+func TestReassertionCutOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.Type("interface "+eth2, "switchport dot1q ethertype 0x88a8", "exit")
+	before := b.Running()
+	for _, half := range []bool{false, true} {
+		if err := b.driver.Apply(t.Context(), want(0x9100, eth2)); err != nil {
+			t.Fatal(err)
+		}
+		b.Flap(eth2)
+		b.now = b.now.Add(time.Minute)
+		b.server.Set(clitest.Faults{Half: half, Drop: func(line string) bool { return line == "switchport dot1q ethertype 0x9100" || half && line == "no switchport dot1q ethertype" }})
+		if b.driver.Apply(t.Context(), want(0x9100, eth2)) == nil || strings.Contains(b.Running(), "0x9100\n") {
+			t.Errorf("it was not cut off\n%s", b.Running())
+		}
+		b.server.Set(clitest.Faults{})
+		if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+			t.Fatalf("%v\n%s", err, b.Running())
+		}
+	}
+}
+
 // TestReasserts: hardware that has lost the TPID gets it again, also where nothing shows
 // that it has, and a healthy switch is left alone.
 func TestReasserts(t *testing.T) {
@@ -235,6 +261,117 @@ func TestReasserts(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 		})
+	}
+}
+
+// TestNotLost: a link that flapped before csig set the TPID says nothing of its loss, however the
+// switch rounds the time and whatever csig's clock does.
+func TestNotLost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.Keeps, b.Hides = true, true
+	b.Restart()
+	b.now = b.now.Add(20 * time.Hour)
+	b.Flap(eth2)
+	b.now = b.now.Add(time.Minute)
+	s := want(0x9100, eth1, eth2)
+	b.apply(t, s)
+	healthy := func(when string, ahead time.Duration) {
+		t.Helper()
+		b.ahead = ahead
+		have, err := b.driver.Observe(t.Context())
+		if left, err2 := b.driver.Diff(have, s); err != nil || err2 != nil || len(left) > 0 {
+			t.Errorf("%s: %+v, %v, %v", when, left, err, err2)
+		}
+	}
+	b.now = b.now.Add(time.Hour)
+	healthy("clock stepped", 24*time.Hour)
+	healthy("clock stepped back", -24*time.Hour)
+	b.now = b.now.Add(40 * time.Hour) // "0week(s) 1day(s)" is an hour less than what is so
+	healthy("rounded", 0)
+}
+
+// TestRestart: a switch that restarts with its configuration has lost the TPID.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.Hides = true
+	s := want(0x9100, eth1)
+	b.apply(t, s)
+	b.now = b.now.Add(time.Minute)
+	b.Restart()
+	b.now = b.now.Add(time.Minute)
+	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted || !strings.Contains(res.Repaired, "has restarted after") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	b.holds(t, s)
+}
+
+// TestDamagedRecord: a record that is not whole is damage and no empty one: csig does not take
+// its own TPID for what it found.
+func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string][]string{
+		"a part is missing": {"no 40"},
+		"a part differs":    {"no 40", "40 remark AAAA"},
+		"the head differs":  {"no 10", "10 remark csig-record what"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			before := b.Running()
+			s := want(0x9100, eth1)
+			b.apply(t, s)
+			b.Type(slices.Concat([]string{"ip access-list " + setup.Slots[0]}, lines, []string{"exit"})...)
+			d := b.open(t, true)
+			have, err := d.Observe(t.Context())
+			if err != nil || !strings.Contains(have.Damaged, setup.Slots[0]) {
+				t.Errorf("%+v, %v", have, err)
+			}
+			changes := b.Changes()
+			if err := d.Apply(t.Context(), s); !errors.As(err, new(*vendors.PermanentError)) || b.Changes() != changes {
+				t.Errorf("%v, %d changes", err, b.Changes()-changes)
+			}
+			if err := d.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "look at their TPID") || strings.Contains(b.Running(), "csig") {
+				t.Errorf("%v\n%s", err, b.Running())
+			}
+			b.apply(t, s)
+			if err := d.Remove(t.Context()); err != nil || b.Running() == before {
+				t.Errorf("%v\n%s", err, b.Running())
+			}
+		})
+	}
+}
+
+// TestRefusedLine: what the switch refuses at one port stops neither another's reassertion nor
+// its end.
+func TestRefusedLine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	before := b.Running()
+	s := want(0x9100, eth1, eth2, eth3)
+	b.apply(t, s)
+	for _, port := range []string{eth1, eth2, eth3} {
+		b.Flap(port)
+	}
+	port := ""
+	b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+		if p, ok := strings.CutPrefix(line, "interface "); ok {
+			port = p
+		}
+		return "ERROR: Hardware programming failed\n", port == eth2 && strings.Contains(line, "dot1q ethertype")
+	}})
+	b.now = b.now.Add(time.Minute)
+	res, err := b.driver.Update(t.Context(), nil, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "port "+eth2) || strings.Contains(err.Error(), "port "+eth1) || !res.Leased || !strings.Contains(res.Repaired, eth1) || !strings.Contains(res.Repaired, eth3) || strings.Contains(res.Repaired, eth2) {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if err := b.driver.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "port "+eth2) || strings.Count(b.Running(), "0x9100") != 1 {
+		t.Errorf("%v\n%s", err, b.Running())
+	}
+	b.server.Set(clitest.Faults{})
+	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+		t.Errorf("%v\n%s", err, b.Running())
 	}
 }
 
@@ -334,9 +471,8 @@ func TestProbe(t *testing.T) {
 
 func TestElapsed(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"never": 0, "": 0, "00:07:28": 7*time.Minute + 28*time.Second, "15week(s) 5day(s)": 110 * day, "1day(s) 02:00:00": 26 * time.Hour, "3d04h": 76 * time.Hour, "00:00:00": time.Second, "odd": time.Second,
+		"never": 0, "": 0, "00:07:28": 7*time.Minute + 29*time.Second, "15week(s) 5day(s)": 111 * day, "1day(s) 02:00:00": 26*time.Hour + time.Second, "3d04h": 77 * time.Hour, "00:00:00": time.Second, "odd": 0,
 	} {
 		if got := elapsed(strings.Fields(text)); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)

@@ -144,6 +144,9 @@ func (d *Driver) each(ctx context.Context, e *Edit, why error) (bad []error, err
 	if !refused(why) {
 		return nil, why
 	}
+	if len(e.Ports) == 1 {
+		return []error{&vendors.PortError{Port: e.Ports[0].Port, Err: why}}, nil
+	}
 	c, err := d.look(ctx)
 	if err != nil {
 		return nil, errors.Join(why, err)

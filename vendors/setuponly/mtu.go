@@ -64,6 +64,6 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 		r.Before[port] = b
 		e.port(port).MTU = &mtu
 	}
-	_, err = d.write(ctx, c, &e, r)
-	return err
+	bad, err := d.write(ctx, c, &e, r)
+	return errors.Join(append(bad, err)...)
 }

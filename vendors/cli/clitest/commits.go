@@ -40,6 +40,14 @@ func (c *Commits[C]) Try(candidate C, within time.Duration) {
 	c.count++
 }
 
+// Undo puts what was in force before the trial in force again, at once.
+func (c *Commits[C]) Undo() {
+	if c.Trial() {
+		c.running, c.trial = c.before, false
+		c.count++
+	}
+}
+
 // Trial tells whether a configuration waits for its confirmation.
 func (c *Commits[C]) Trial() bool {
 	c.Running()

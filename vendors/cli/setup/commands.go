@@ -4,20 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/setuponly"
 )
 
-// paper is a switch that is not there: it has what is written to it, and keeps the lines.
-type paper struct {
+// recorder is a switch that is not there: it has what is written to it, and keeps the lines.
+type recorder struct {
 	*Dialect
 	view  *View
 	lines []string
 }
 
-func (p *paper) Read(context.Context) (*setuponly.Config, error) {
+func (p *recorder) Read(context.Context) (*setuponly.Config, error) {
 	c := &setuponly.Config{Record: p.view.read().text}
 	for i := range p.view.Ports {
 		c.Ports = append(c.Ports, p.view.Ports[i].Port)
@@ -25,8 +24,8 @@ func (p *paper) Read(context.Context) (*setuponly.Config, error) {
 	return c, nil
 }
 
-func (p *paper) Write(_ context.Context, e *setuponly.Edit) error {
-	lines, err := p.Dialect.lines(p.view, e, time.Time{})
+func (p *recorder) Write(_ context.Context, e *setuponly.Edit) error {
+	lines, err := p.Dialect.lines(p.view, e)
 	if p.Commit != nil && err == nil {
 		lines = append(lines, p.Commit.Trial, p.Commit.Confirm)
 	}
@@ -34,7 +33,7 @@ func (p *paper) Write(_ context.Context, e *setuponly.Edit) error {
 	return err
 }
 
-func (*paper) Close() error { return nil }
+func (*recorder) Close() error { return nil }
 
 // Commands is what Apply(want) gives to a switch for which Observe returns have, and whose
 // ports had no TPID of their own before csig: for a person to read. It needs no device.
@@ -43,7 +42,7 @@ func (d *Dialect) Commands(have, want vendors.Setup) ([]byte, error) {
 	if err != nil || len(changes) == 0 {
 		return nil, err
 	}
-	p := &paper{Dialect: d, view: &View{Slots: map[string][]Comment{}}}
+	p := &recorder{Dialect: d, view: &View{Slots: map[string][]Comment{}}}
 	for _, s := range []*vendors.Setup{&have, &want} {
 		for _, port := range s.Ports {
 			if p.view.port(port.Port) == nil {

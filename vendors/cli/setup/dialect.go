@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -29,29 +30,55 @@ type Dialect struct {
 	TPID func(port, tpid, old string) []string
 	MTU  func(port string, mtu int) []string
 
-	// Within enters a slot of the record, "" where there is no need, and Out leaves it. There,
-	// Note adds a comment and Erase removes one; Drop removes the slot. A comment has characters
-	// of base64, hyphens and blanks alone, of the record MaxNote at most.
-	Within  func(slot string) string
-	Out     string
-	Note    func(slot string, c Comment) string
-	Erase   func(slot string, c Comment) string
-	Drop    func(slot string) string
-	MaxNote int
+	Record
 
-	// Lost is why hardware may not have the TPID of a port, though it is configured, and
-	// csig gave it that so long ago; nil: it has what is configured.
+	// Lost is why hardware may not have the TPID of a port, though it is configured, and csig
+	// gave it that when the switch had been up for a time shorter by ago: negative after a
+	// restart. nil: it has what is configured.
 	Lost func(p *Port, ago time.Duration) string
 
 	// Commit is how lines take effect; nil: one by one, as they are given.
 	Commit *Commit
 }
 
+// Record is where csig's record is.
+type Record struct {
+	// Within enters a slot, "" where there is no need, and Out leaves it. There, Note adds a
+	// comment and Erase, which only a Dialect with Lost needs, removes one; Drop removes the
+	// slot. A comment has characters of base64, hyphens and blanks alone, of the record MaxNote
+	// at most.
+	Within  func(slot string) string
+	Out     string
+	Note    func(slot string, c Comment) string
+	Erase   func(slot string, c Comment) string
+	Drop    func(slot string) string
+	MaxNote int
+}
+
+// Remarks are a record in remarks of access lists that are applied nowhere; list is the keyword
+// of such a list.
+func Remarks(list string, maxNote int) Record {
+	return Record{
+		Within:  func(slot string) string { return list + " " + slot },
+		Out:     "exit",
+		Note:    func(_ string, c Comment) string { return fmt.Sprintf("%d remark %s", c.Seq, c.Text) },
+		Erase:   func(_ string, c Comment) string { return fmt.Sprintf("no %d", c.Seq) },
+		Drop:    func(slot string) string { return "no " + list + " " + slot },
+		MaxNote: maxNote,
+	}
+}
+
 // Commit is a change that the switch takes back unless it is confirmed in time.
 type Commit struct {
 	Trial   string        // the command that puts the lines in force
 	Confirm string        // the one that keeps them
+	Undo    []string      // those that take them back at once; nil: the end of the session does
 	Within  time.Duration // of Trial
+
+	// Show shows whether a commit waits for its confirmation, which Pending finds in the answer; In
+	// stands before it in configuration mode.
+	Show, In string
+	Pending  func(answer []string) bool
 }
 
 // View is what a switch shows of itself.
@@ -59,6 +86,8 @@ type View struct {
 	Identity vendors.Identity
 	Ports    []Port // those that PortName allows
 	Slots    map[string][]Comment
+
+	Up time.Duration // since the switch started; 0: unknown
 
 	// Foreign is a line in a slot of the record that is not csig's, "" for none.
 	Foreign string
@@ -68,7 +97,7 @@ type View struct {
 type Port struct {
 	setuponly.Port
 	InForce string        // the TPID that the switch reports of its hardware; "": it does not
-	Flapped time.Duration // since the link came up or went down last; 0: unknown, or never
+	Flapped time.Duration // since the link came up or went down last, at most; 0: unknown, or never
 }
 
 // Comment is a line of text in an object of the configuration, with its number.

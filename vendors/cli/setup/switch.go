@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ type Switch struct {
 	now     func() time.Time
 	session *cli.Session // nil until it is needed, and after it was lost
 	view    *View        // of the last Read
-	at      time.Time    // when that was
+	until   time.Time    // when the switch has taken back the change that was not confirmed last
 }
 
 var _ setuponly.Switch = (*Switch)(nil)
@@ -62,13 +63,25 @@ func (s *Switch) Read(ctx context.Context) (*setuponly.Config, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
-	at := s.now()
 	v, err := s.look(ctx, s.session)
 	if err != nil {
 		return nil, err
 	}
-	s.view, s.at = v, at
-	return s.config(v), nil
+	s.view = v
+	c := s.config(v)
+	if s.Commit == nil {
+		return c, nil
+	}
+	answer, err := s.session.Run(ctx, s.Commit.Show)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Commit.Pending(answer):
+		c.Trial = "a commit on the switch is not confirmed yet: until it is, or is taken back, what the switch has is no more than on trial"
+	case s.now().Before(s.until):
+		c.Trial = "a change of csig's was not confirmed: the switch takes it back by " + s.until.UTC().Format("15:04:05 MST")
+	}
+	return c, nil
 }
 
 func (s *Switch) look(ctx context.Context, from *cli.Session) (*View, error) {
@@ -93,15 +106,18 @@ func (s *Switch) look(ctx context.Context, from *cli.Session) (*View, error) {
 // config is a view as vendors/setuponly has it.
 func (s *Switch) config(v *View) *setuponly.Config {
 	r := v.read()
-	c := &setuponly.Config{Identity: v.Identity, Record: r.text}
+	c := &setuponly.Config{Identity: v.Identity, Record: r.text, Damaged: r.damaged}
+	if r.damaged != "" {
+		c.Record = ""
+	}
 	for i := range v.Ports {
 		p := &v.Ports[i]
 		if s.Lost != nil && p.TPID != "" {
-			switch ago := s.now().Sub(r.set); {
+			switch {
 			case p.InForce != "" && p.InForce != p.TPID:
 				p.Lost = fmt.Sprintf("%s is configured, and %s in force", p.TPID, p.InForce)
-			case !r.set.IsZero() && ago > 0:
-				p.Lost = s.Dialect.Lost(p, ago)
+			case r.set != 0 && v.Up != 0:
+				p.Lost = s.Dialect.Lost(p, v.Up-r.set)
 			}
 		}
 		c.Ports = append(c.Ports, p.Port)
@@ -117,23 +133,48 @@ func (s *Switch) Write(ctx context.Context, e *setuponly.Edit) error {
 		}
 	}
 	v := s.view
-	lines, err := s.lines(v, e, s.at)
+	lines, err := s.lines(v, e)
 	if err != nil || len(lines) == 0 {
 		return err
 	}
 	if s.Commit == nil {
 		err = s.session.Configure(ctx, lines)
 	} else {
-		err = s.session.Commit(ctx, lines, s.Commit.Trial, s.Commit.Confirm, func() error { return s.holds(ctx, v) })
+		err = s.commit(ctx, lines, v)
 	}
 	if err != nil {
 		s.view = nil // how far it came is read back
 	}
+	if errors.As(err, new(*cli.RefusedError)) {
+		err = &setuponly.RefusedError{Err: err}
+	}
 	return err
 }
 
+// commit gives lines on trial, and keeps them where a new connection reads back what is wanted.
+func (s *Switch) commit(ctx context.Context, lines []string, want *View) error {
+	c := s.Commit
+	err := s.session.Commit(ctx, &cli.Trial{
+		Commands: lines, Commit: c.Trial, Confirm: c.Confirm, Undo: c.Undo, Within: c.Within,
+		Pending: func(ctx context.Context) (bool, error) {
+			answer, err := s.session.Send(ctx, c.In+" "+c.Show)
+			return err == nil && c.Pending(answer), err
+		},
+		Holds: func(ctx context.Context) error { return s.holds(ctx, want) },
+	})
+	trial := (*cli.TrialError)(nil)
+	switch {
+	case !errors.As(err, &trial):
+		return err
+	case trial.Undone:
+		return fmt.Errorf("the change is not confirmed, and taken back: %w", trial.Err)
+	}
+	s.until = s.now().Add(c.Within)
+	return fmt.Errorf("the change is not confirmed, and the switch takes it back within %v: %w", c.Within, trial.Err)
+}
+
 // lines are an edit as lines, after which the switch has what the view says.
-func (d *Dialect) lines(v *View, e *setuponly.Edit, at time.Time) (lines []string, err error) {
+func (d *Dialect) lines(v *View, e *setuponly.Edit) (lines []string, err error) {
 	sets := false
 	for _, p := range e.Ports {
 		port := v.port(p.Port)
@@ -155,8 +196,8 @@ func (d *Dialect) lines(v *View, e *setuponly.Edit, at time.Time) (lines []strin
 	}
 	set := v.read().set
 	if sets {
-		set = at
-		lines = append(lines, d.stamp(v, at)...)
+		set = v.Up
+		lines = append(lines, d.stamp(v)...)
 	}
 	if e.Record != nil {
 		more, err := d.store(v, *e.Record, set)
@@ -171,29 +212,23 @@ func (d *Dialect) lines(v *View, e *setuponly.Edit, at time.Time) (lines []strin
 // holds reads a change on trial back over a connection of its own: one that cuts csig off is
 // not confirmed.
 func (s *Switch) holds(ctx context.Context, want *View) error {
-	err := func() error {
-		second, err := s.dial(ctx)
-		if err != nil {
-			return fmt.Errorf("over a new connection after the change: %w", err)
-		}
-		defer second.Close()
-		v, err := s.look(ctx, second)
-		if err != nil {
-			return fmt.Errorf("reading back over a new connection: %w", err)
-		}
-		for i := range want.Ports {
-			p := &want.Ports[i]
-			if now := v.port(p.Name); now == nil || now.TPID != p.TPID || now.MTU != p.MTU {
-				return fmt.Errorf("port %s does not read back as it was configured", p.Name)
-			}
-		}
-		if v.read().text != want.read().text {
-			return fmt.Errorf("the record does not read back as it was written")
-		}
-		return nil
-	}()
+	second, err := s.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("the change is not confirmed, and the switch takes it back within %v: %w", s.Commit.Within, err)
+		return fmt.Errorf("over a new connection after the change: %w", err)
+	}
+	defer second.Close()
+	v, err := s.look(ctx, second)
+	if err != nil {
+		return fmt.Errorf("reading back over a new connection: %w", err)
+	}
+	for i := range want.Ports {
+		p := &want.Ports[i]
+		if now := v.port(p.Name); now == nil || now.TPID != p.TPID || now.MTU != p.MTU {
+			return fmt.Errorf("port %s does not read back as it was configured", p.Name)
+		}
+	}
+	if r := v.read(); r.text != want.read().text || r.damaged != "" {
+		return errors.New("the record does not read back as it was written")
 	}
 	return nil
 }

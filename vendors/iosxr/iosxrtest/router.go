@@ -32,6 +32,8 @@ type Router struct {
 	mu        sync.Mutex // guards what follows
 	commits   clitest.Commits[*config]
 	exclusive *shell
+	trier     *shell // whose commit is on trial, while one is
+	inside    int    // sessions in configuration mode
 	cut       bool
 }
 

@@ -13,6 +13,7 @@ const (
 	invalid    = "                 ^\n% Invalid input detected at '^' marker."
 	incomplete = "% Incomplete command."
 	locked     = "% Failed to enter exclusive configuration mode: the configuration is locked by another session"
+	leaving    = "You are exiting after a 'commit confirm' with an active rollback session.  If you exit the configuration awaiting confirmation will not be confirmed and the router will immediately rollback to the previous configuration.\nDo you wish to exit? [no]:"
 	stamp      = "Fri Nov 20 10:21:12.123 UTC"
 )
 
@@ -31,9 +32,13 @@ type shell struct {
 	name   string  // of the interface or access list
 	target *config // of configuration mode
 	page   int
+	asked  bool
 }
 
 func (s *shell) Prompt() string {
+	if s.asked {
+		return ""
+	}
 	if s.mode == execMode {
 		return "RP/0/RP0/CPU0:" + s.r.Name + "#"
 	}
@@ -48,13 +53,20 @@ func (s *shell) Do(line string) (string, bool) {
 	if len(w) == 0 {
 		return "", false
 	}
+	text := strings.Join(w, " ")
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	if s.r.cut {
 		return "", true
 	}
+	if s.asked { // whether to leave: anything but yes is no
+		if s.asked = false; text == "yes" {
+			s.leave()
+		}
+		return "", false
+	}
 	before := s.r.commits.Count()
-	answer, end := s.do(w, strings.Join(w, " "))
+	answer, end := s.do(w, text)
 	s.r.commits.Running()
 	if s.r.commits.Count() != before {
 		s.r.changed()
@@ -68,6 +80,11 @@ func (s *shell) do(w []string, text string) (string, bool) {
 		return "", true
 	case s.mode == execMode:
 		return s.exec(text), false
+	case (text == "abort" || text == "end" || text == "exit" && s.mode == configMode) && s.r.trier == s && s.r.commits.Trial():
+		s.asked = true
+		return leaving, false
+	case w[0] == "do":
+		return s.exec(strings.TrimPrefix(text, "do ")), false
 	case text == "abort" || text == "end":
 		if text == "end" && s.dirty() {
 			return "Uncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:", false
@@ -104,7 +121,14 @@ func (s *shell) dirty() bool {
 }
 
 func (s *shell) leave() {
+	if s.mode != execMode {
+		s.r.inside--
+	}
 	s.mode, s.target = execMode, nil
+	if s.r.trier == s && !s.r.cut { // its trial ends with it, where the router sees that it ended
+		s.r.trier = nil
+		s.r.commits.Undo()
+	}
 	if s.r.exclusive == s {
 		s.r.exclusive = nil
 	}
@@ -120,13 +144,18 @@ func (s *shell) Ended() {
 func (s *shell) exec(text string) string {
 	c := s.r.commits.Running()
 	switch text {
-	case "configure exclusive":
+	case "configure exclusive", "configure terminal":
 		if s.r.exclusive != nil && s.r.exclusive != s {
 			return locked
 		}
-		s.r.exclusive = s
+		if text == "configure exclusive" {
+			s.r.exclusive = s
+		}
+		s.r.inside++
 		s.mode, s.target = configMode, c.clone()
 		return stamp
+	case "show configuration sessions detail":
+		return stamp + "\n" + s.r.sessions()
 	case "terminal length 0":
 		s.page = 0
 		return stamp
@@ -164,12 +193,17 @@ func (s *shell) commit(w []string) string {
 		return stamp + "\n% No configuration changes to commit."
 	}
 	sets := strings.Contains(s.target.interfaces(), "ethertype")
+	s.r.cut = s.r.Cuts && sets
 	if within > 0 {
 		s.r.commits.Try(s.target.clone(), within)
-	} else {
-		s.r.commits.Commit(s.target.clone())
+		s.r.trier = s
+		return stamp
 	}
-	s.r.cut = s.r.Cuts && sets
+	confirms := s.r.commits.Trial()
+	s.r.commits.Commit(s.target.clone())
+	if s.r.trier = nil; confirms {
+		return stamp + "\n\n% Confirming commit for trial session."
+	}
 	return stamp
 }
 
@@ -250,6 +284,25 @@ func (c *config) status() string {
 			mtu = "1514"
 		}
 		fmt.Fprintf(&b, "%s is up, line protocol is up \n  Interface state transitions: 1\n  Hardware is TenGigE, address is 0200.0000.0001 (bia 0200.0000.0001)\n  Layer 2 Transport Mode\n  MTU %s bytes, BW 10000000 Kbit (Max: 10000000 Kbit)\n     reliability 255/255, txload 0/255, rxload 0/255\n  Encapsulation ARPA,\n\n", name, mtu)
+	}
+	return b.String()
+}
+
+// sessions are those in configuration mode, and one more while a commit is on trial.
+func (r *Router) sessions() string {
+	var b strings.Builder
+	entry := func(n int, client, lock string) {
+		fmt.Fprintf(&b, "%d) Session: 00001000-00001a2b-0000000%d\n   Client: %s\n   User: admin\n   Lock: %s\n", n, n, client, lock)
+	}
+	for n := range r.inside {
+		lock := "Not reserved"
+		if r.exclusive != nil && n == r.inside-1 {
+			lock = "Reserved"
+		}
+		entry(n+1, "parser", lock)
+	}
+	if r.commits.Trial() {
+		entry(r.inside+1, "commit-confirm", "Not reserved")
 	}
 	return b.String()
 }

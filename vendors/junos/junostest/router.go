@@ -21,12 +21,14 @@ type Router struct {
 	Options string // the statement of Ethernet options: ether-options or gigether-options
 	Any     bool   // it takes any TPID, and not those of a list
 
+	Engines bool   // two Routing Engines, both of which report a commit
 	Refuses string // a commit fails with this text; "": it does not
 	Cuts    bool   // a commit with TPIDs cuts off every login from then on
 
 	ports     []string
 	mu        sync.Mutex // guards what follows
 	commits   clitest.Commits[[]string]
+	previous  []string // what rollback 1 loads
 	exclusive *shell
 	cut       bool
 }
@@ -75,6 +77,16 @@ func (r *Router) Trial() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.commits.Trial()
+}
+
+// history is what show system commit prints: that a commit was on trial stays with it.
+func (r *Router) history() string {
+	pending := ""
+	if r.commits.Trial() {
+		pending = "    rollback pending\n"
+	}
+	return "0   2020-11-20 10:21:12 UTC by admin via cli commit confirmed, rollback in 1mins\n" + pending +
+		"1   2020-11-20 10:20:01 UTC by admin via cli commit confirmed, rollback in 10mins\n    first\n2   2020-11-20 10:11:00 UTC by root via other\n"
 }
 
 // Restore ends what Cuts has begun.
@@ -147,6 +159,8 @@ func (s *shell) Do(line string) (string, bool) {
 func (s *shell) operate(line string) string {
 	running := s.r.commits.Running()
 	switch line {
+	case "show system commit":
+		return s.r.history()
 	case "configure exclusive":
 		if s.r.exclusive != nil && s.r.exclusive != s {
 			return locked
@@ -189,6 +203,11 @@ func (s *shell) edit(line string) string {
 	case line == "rollback 0":
 		s.candidate = slices.Clone(s.r.commits.Running())
 		return "load complete"
+	case line == "rollback 1":
+		s.candidate = slices.Clone(s.r.previous)
+		return "load complete"
+	case strings.HasPrefix(line, "run "):
+		return s.operate(strings.TrimPrefix(line, "run "))
 	case line == "commit", line == "commit confirmed 1":
 		return s.commit(line != "commit")
 	case strings.HasPrefix(line, "delete "):
@@ -209,16 +228,21 @@ func (s *shell) commit(trial bool) string {
 	if s.r.Refuses != "" {
 		return s.r.Refuses
 	}
+	s.r.previous = slices.Clone(s.r.commits.Running())
 	if trial {
 		s.r.commits.Try(slices.Clone(s.candidate), time.Minute)
 	} else {
 		s.r.commits.Commit(slices.Clone(s.candidate))
 	}
 	s.r.cut = s.r.Cuts && strings.Contains(strings.Join(s.candidate, "\n"), "tag-protocol-id")
-	if trial {
-		return "commit confirmed will be automatically rolled back in 1 minutes unless confirmed\ncommit complete\n"
+	done := "commit complete\n"
+	if s.r.Engines {
+		done = "re0: \nconfiguration check succeeds\nre1: \ncommit complete\nre0: \ncommit complete\n"
 	}
-	return "commit complete\n"
+	if trial {
+		done = "commit confirmed will be automatically rolled back in 1 minutes unless confirmed\n" + done
+	}
+	return done
 }
 
 var (

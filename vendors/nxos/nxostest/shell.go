@@ -231,7 +231,7 @@ func (s *shell) show(text string) string {
 	case "show interface":
 		return s.c.status()
 	case "show version":
-		return "Cisco Nexus Operating System (NX-OS) Software\nTAC support: http://www.cisco.com/tac\nCopyright (C) 2002-2019, Cisco and/or its affiliates.\nSoftware\n  BIOS: version 07.66\n NXOS: version 9.3(3)\n  NXOS image file is: bootflash:///nxos.9.3.3.bin\nHardware\n  cisco Nexus9000 C93180YC-FX Chassis \n  Intel(R) Xeon(R) CPU D-1526 @ 1.80GHz with 24571704 kB of memory.\n  Processor Board ID FDO00000AAA\n  Device name: " + s.c.Name + "\n"
+		return "Cisco Nexus Operating System (NX-OS) Software\nTAC support: http://www.cisco.com/tac\nCopyright (C) 2002-2019, Cisco and/or its affiliates.\nSoftware\n  BIOS: version 07.66\n NXOS: version 9.3(3)\n  NXOS image file is: bootflash:///nxos.9.3.3.bin\nHardware\n  cisco Nexus9000 C93180YC-FX Chassis \n  Intel(R) Xeon(R) CPU D-1526 @ 1.80GHz with 24571704 kB of memory.\n  Processor Board ID FDO00000AAA\n  Device name: " + s.c.Name + "\n  bootflash:   53298520 kB\nKernel uptime is " + s.c.uptime() + "\n"
 	}
 	return invalid
 }

@@ -48,6 +48,7 @@ type Switch struct {
 	Changed func(list []Port) // is called when hardware changes
 
 	mu      sync.Mutex // guards what follows
+	started time.Time
 	ifaces  []*iface
 	lists   map[string]map[int]string // access lists: their lines
 	order   []string                  // their names
@@ -101,6 +102,28 @@ func (c *Switch) Flap(name string) {
 		i.hardware = standard
 	}
 	c.changed()
+}
+
+// Restart restarts the switch with the configuration that it has, as one that was saved.
+func (c *Switch) Restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.started = c.now()
+	for _, i := range c.ifaces {
+		if i.flapped = c.started; !c.Keeps {
+			i.hardware = standard
+		}
+	}
+	c.changed()
+}
+
+// uptime is how long it runs; a day when it is asked first.
+func (c *Switch) uptime() string {
+	if c.started.IsZero() {
+		c.started = c.now().Add(-24 * time.Hour)
+	}
+	d := c.now().Sub(c.started)
+	return fmt.Sprintf("%d day(s), %d hour(s), %d minute(s), %d second(s)", int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
 // Running is the running configuration, as show running-config has it.
