@@ -24,12 +24,16 @@ type deadMan struct {
 	armed   time.Time     // for the proof
 	renewed time.Time
 	took    time.Duration // to fire, in the proof, at most; 0: it is not proved
-	fired   uint64        // since the proof
+	missed  int           // times that it did not fire for its proof
+	fired   uint64        // since the agent runs
 	why     string        // it does not work
 }
 
 // deadManGrace is how much later than stated a dead-man may be seen to fire.
 const deadManGrace = 5 * time.Second
+
+// deadManTries is how often it may be let to fire for its proof: a switch that was busy once is not broken.
+const deadManTries = 2
 
 // needsDeadMan tells whether a dead-man on the device is what withdraws the signal.
 func (a *Agent) needsDeadMan() bool {
@@ -59,20 +63,30 @@ func (a *Agent) deadManReady(ctx context.Context, lease time.Duration) (bool, er
 // nextDeadMan brings the dead-man one step on its way to being armed and proved.
 func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, lease time.Duration) error {
 	now := a.cfg.Now()
+	latest := is.after + deadManGrace
 	switch {
 	case is.state == api.DeadManFailed:
 		return errors.New(is.why)
 	case is.state == api.DeadManArmed && now.Sub(is.renewed) > is.after/2: // no update without it
 		fired, err := a.deadManFired(ctx, d)
-		if fired {
-			a.deadManHasFired(is, now)
+		switch late := now.Sub(is.renewed); {
+		case fired || errors.Is(err, vendors.ErrDeadManFired):
+			a.deadManHasFired(is, now, fired)
+		case err != nil:
+			return err
+		case late > latest: // what was proved of it does not hold
+			is.state, is.took = "", 0
+			a.log.WithField("without", late.Round(time.Millisecond).String()).Warn("no cycle renewed the dead-man on the device, and it has not fired: it has to be proved again")
+		default:
+			return nil
 		}
-		return err
 	case is.state == api.DeadManProving && is.took == 0:
 		fired, err := a.deadManFired(ctx, d)
 		seen := a.cfg.Now()
-		latest := is.after + deadManGrace
 		switch took := seen.Sub(is.armed); {
+		case errors.Is(err, vendors.ErrDeadManFired): // removed: that proves nothing
+			is.state = ""
+			a.log.WithError(err).Warn("the dead-man on the device has to be armed again")
 		case err != nil:
 			return err
 		case fired && took > latest+lease/3: // lease/3: cycles come that often
@@ -80,43 +94,57 @@ func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan,
 			a.log.WithField("after", took.Round(time.Millisecond).String()).Warn("the dead-man on the device has fired, and was seen too late to tell whether in time: it has to fire once more")
 		case fired:
 			is.took = took
-		case now.Sub(is.armed) > latest:
-			is.state, is.why = api.DeadManFailed, fmt.Sprintf("the dead-man on the device did not fire within %v: nothing would withdraw the signal when this agent is gone, so nothing is updated; repair it (%s) and start the agent again, or accept that (lease: none)", latest, a.facts.ConfigUpdates.DeadMan)
-			return errors.New(is.why)
-		default:
+			a.fellBack()
+		case now.Sub(is.armed) <= latest:
 			return nil
+		default:
+			why := fmt.Sprintf("the dead-man on the device did not fire within %v", latest)
+			if is.missed++; is.missed < deadManTries {
+				is.state = ""
+				a.log.Warn(why + ": it is armed once more")
+				break
+			}
+			is.state, is.why = api.DeadManFailed, why+fmt.Sprintf(", %d times: nothing would withdraw the signal when this agent is gone, so nothing is updated; repair it (%s) and start the agent again, or accept that (lease: none)", is.missed, a.facts.ConfigUpdates.DeadMan)
+			return errors.New(is.why)
 		}
 	}
 	// Its proof is part of the setup: nothing else is written then, and it takes longer than an
-	// interval. Later changes have to wait for their turn.
-	proof := is.took == 0 || is.state == api.DeadManProving
-	if is.state == api.DeadManArmed && lease <= is.after || !proof && !a.mayWrite() {
+	// interval.
+	proved := is.took > 0
+	if is.state == api.DeadManArmed && (lease <= is.after || !a.mayWrite()) {
 		return nil
 	}
+	first := is.state == api.DeadManProving
 	if err := a.armDeadMan(ctx, d, is, lease); err != nil {
 		return err
 	}
 	switch log := a.log.WithField("after", is.after.String()); {
-	case is.state == api.DeadManProving:
+	case first:
+		is.missed = 0
 		a.log.WithField("after", is.took.Round(time.Millisecond).String()).Info("the dead-man on the device has fired, as it has to: armed again, and updates begin")
-		is.state = api.DeadManArmed
-	case is.took > 0:
-		log.Info("the dead-man on the device is armed again")
-		is.state = api.DeadManArmed
+	case proved:
+		log.Info("the dead-man on the device is armed again, for a longer lease")
 	default:
 		log.Info("the dead-man on the device is armed, and has to fire once before anything is updated")
-		is.state = api.DeadManProving
 	}
 	return nil
 }
 
-// deadManHasFired is after a renewal that came too late.
-func (a *Agent) deadManHasFired(is *deadMan, now time.Time) {
-	is.state, is.fired = "", is.fired+1
-	a.log.WithField("without", now.Sub(is.renewed).Round(time.Millisecond).String()).Warn("no cycle renewed the dead-man on the device: it has fired, and its ports have fallen back; current values come when it is armed again")
+// fellBack notes that the device has made its ports fall back: an update replaces that.
+func (a *Agent) fellBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cycle.seen.fallback = true // an update replaces it
+	a.cycle.seen.fallback = true
+}
+
+// deadManHasFired is after a renewal that came too late. Armed again it is another one, which
+// nothing is known to renew: it has to be proved.
+func (a *Agent) deadManHasFired(is *deadMan, now time.Time, fellBack bool) {
+	is.state, is.took, is.fired = "", 0, is.fired+1
+	if fellBack {
+		a.fellBack()
+	}
+	a.log.WithField("without", now.Sub(is.renewed).Round(time.Millisecond).String()).Warn("the dead-man on the device has fired, or is gone: current values come when it is armed again and has fired once")
 }
 
 // renewDeadMan renews it behind an update, unless the reading is too old by now: this
@@ -134,14 +162,10 @@ func (a *Agent) renewDeadMan(ctx context.Context, lease time.Duration, read time
 	err := d.RenewDeadMan(ctx)
 	release()
 	switch {
-	case errors.Is(err, vendors.ErrDeadManFired): // earlier than it said
-		a.deadManHasFired(&is, now)
+	case errors.Is(err, vendors.ErrDeadManFired): // earlier than stated
+		a.deadManHasFired(&is, now, false)
 		// At once, though an update was just written: nothing else would withdraw that.
-		if e := a.armDeadMan(ctx, d, &is, lease); e != nil {
-			err = fmt.Errorf("%w, and %w", err, e)
-		} else {
-			is.state = api.DeadManArmed
-		}
+		err = errors.Join(err, a.armDeadMan(ctx, d, &is, lease))
 	case err != nil:
 		return fmt.Errorf("renewing the dead-man on the device: %w", err)
 	default:
@@ -153,17 +177,32 @@ func (a *Agent) renewDeadMan(ctx context.Context, lease time.Duration, read time
 	return err
 }
 
-// armDeadMan arms it; its time begins now.
+// armDeadMan arms it; its time begins now. What ports still advertise is withdrawn before its
+// proof, since they are not updated in it.
 func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, after time.Duration) error {
 	defer a.lockDriver()()
+	var left error
+	a.mu.Lock()
+	live := is.took == 0 && !a.cycle.LeaseEnds.IsZero() && !a.cycle.seen.fallback
+	a.mu.Unlock()
+	if live {
+		if left = a.cfg.Driver.Release(ctx); left == nil {
+			a.fellBack()
+		} else {
+			left = fmt.Errorf("ports cannot be made to fall back: %w", left)
+		}
+	}
 	now := a.cfg.Now()
 	made, err := d.ArmDeadMan(ctx, after)
 	a.wrote()
 	if err != nil {
-		return fmt.Errorf("arming the dead-man on the device: %w", err)
+		return errors.Join(left, fmt.Errorf("arming the dead-man on the device: %w", err))
 	}
 	is.after, is.armed, is.renewed = max(made, after), a.cfg.Now(), now
-	return nil
+	if is.state = api.DeadManArmed; is.took == 0 {
+		is.state = api.DeadManProving
+	}
+	return left
 }
 
 // deadManFired asks the device.

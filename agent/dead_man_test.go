@@ -22,6 +22,7 @@ type withDeadMan struct {
 	at      time.Time // when it fires; zero: it is not armed
 	after   time.Duration
 	broken  bool // it never fires
+	gone    bool // another process has removed it
 	arms    int
 	renewed int
 }
@@ -35,13 +36,14 @@ func (g *withDeadMan) fired() bool {
 
 func (g *withDeadMan) ArmDeadMan(_ context.Context, after time.Duration) (time.Duration, error) {
 	g.arms++
+	g.gone = false
 	g.after = after.Round(time.Second) + time.Second // its clock has seconds
 	g.at = time.Now().Add(g.after)
 	return g.after, nil
 }
 
 func (g *withDeadMan) RenewDeadMan(context.Context) error {
-	if g.fired() {
+	if g.fired() || g.gone {
 		return fmt.Errorf("no such timer: %w", vendors.ErrDeadManFired)
 	}
 	g.renewed++
@@ -49,7 +51,12 @@ func (g *withDeadMan) RenewDeadMan(context.Context) error {
 	return nil
 }
 
-func (g *withDeadMan) DeadManFired(context.Context) (bool, error) { return g.fired(), nil }
+func (g *withDeadMan) DeadManFired(context.Context) (bool, error) {
+	if g.gone {
+		return false, fmt.Errorf("no such timer: %w", vendors.ErrDeadManFired)
+	}
+	return g.fired(), nil
+}
 
 func (g *withDeadMan) Look(ctx context.Context) (vendors.DataPlane, error) {
 	g.fired()
@@ -74,14 +81,14 @@ func deadManTest(t *testing.T, src *script) (*Agent, *withDeadMan) {
 }
 
 // proved runs cycles until the dead-man was seen to fire.
-func proved(t *testing.T, a *Agent, g *withDeadMan) {
+func proved(t *testing.T, a *Agent, g *withDeadMan, updates int) {
 	t.Helper()
 	for range 200 {
 		cycles(t, a, 1)
 		if a.Status().DeadMan.State == api.DeadManArmed {
 			return
 		}
-		if len(g.updates) > 0 {
+		if len(g.updates) > updates {
 			t.Fatal("updated before the dead-man had fired")
 		}
 	}
@@ -100,7 +107,7 @@ func TestDeadManIsProved(t *testing.T) {
 		if s := a.Status(); s.DeadMan.State != api.DeadManProving || s.DataPlane != api.DataPlaneNone || s.Cycle.Failed != 0 {
 			t.Errorf("%+v, %s, %d cycles failed", s.DeadMan, s.DataPlane, s.Cycle.Failed)
 		}
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		s := a.Status()
 		if took := time.Duration(s.DeadMan.ProvedNS); took < g.after || took > g.after+2*interval || g.arms != 2 || g.renewed != 0 {
 			t.Errorf("proved after %v of %v, armed %d times, renewed %d times", took, g.after, g.arms, g.renewed)
@@ -113,13 +120,16 @@ func TestDeadManIsProved(t *testing.T) {
 	})
 }
 
-// TestDeadManThatDoesNotFire: nothing is ever updated, and status has why and what to do.
+// TestDeadManThatDoesNotFire: it is armed once more; then nothing is updated, and status has why and what to do.
 func TestDeadManThatDoesNotFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
 		g.broken = true
 		cycles(t, a, 300)
 		s := a.Status()
+		if g.arms != deadManTries {
+			t.Errorf("armed %d times", g.arms)
+		}
 		if len(g.updates) != 0 || s.DeadMan.State != api.DeadManFailed || !strings.Contains(s.Cycle.LastError, "did not fire within") || !strings.Contains(s.Cycle.LastError, "lease: none") {
 			t.Errorf("%d updates, %+v, last error: %s", len(g.updates), s.DeadMan, s.Cycle.LastError)
 		}
@@ -133,7 +143,7 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &script{}
 		a, g := deadManTest(t, src)
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		cycles(t, a, 30)
 		renewed := g.renewed
 		src.stop = g.after + time.Second // SIGSTOP: nothing of this process runs, and time passes
@@ -142,18 +152,60 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 			t.Fatalf("fired %t, renewed %d times while stopped", g.fired(), g.renewed-renewed)
 		}
 		src.stop, g.blind = 0, errors.New("it cannot be looked at")
-		n, arms, seen := len(g.updates), g.arms, false
-		for range 2 * int(every/interval) {
+		n, arms := len(g.updates), g.arms
+		cycles(t, a, 1)
+		if s := a.Status(); s.DeadMan.Fired != 1 || s.DeadMan.State != api.DeadManProving || s.DataPlane != api.DataPlaneFallback {
+			t.Errorf("running again: %+v, %s", s.DeadMan, s.DataPlane)
+		}
+		proved(t, a, g, n)
+		cycles(t, a, 2*int(every/interval))
+		if s := a.Status(); s.DeadMan.Fired != 1 || g.fired() || !g.written || len(g.updates) == n || g.arms != arms+2 {
+			t.Errorf("proved again: %+v, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, g.fired(), g.written, g.arms-arms, len(g.updates)-n)
+		}
+	})
+}
+
+// TestDeadManOverdue: one that was not renewed for longer than its time, and has not fired, is
+// none: ports fall back, and nothing is updated before it was let to fire again.
+func TestDeadManOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{}
+		a, g := deadManTest(t, src)
+		proved(t, a, g, 0)
+		cycles(t, a, 30)
+		n, arms, released := len(g.updates), g.arms, g.released
+		g.broken, src.stop = true, g.after+deadManGrace+time.Second
+		cycles(t, a, 1)
+		g.broken, g.at, src.stop = false, time.Time{}, 0
+		cycles(t, a, 1)
+		if s := a.Status().DeadMan; s.State != api.DeadManProving || s.ProvedNS != 0 || len(g.updates) != n || g.arms != arms+1 || g.released != released+1 {
+			t.Errorf("%+v, armed %d times, released %d times, %d updates", s, g.arms-arms, g.released-released, len(g.updates)-n)
+		}
+		proved(t, a, g, n)
+	})
+}
+
+// TestDeadManRemoved: one that another process has removed is armed, and proved again.
+func TestDeadManRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		cycles(t, a, 3)
+		g.gone = true
+		cycles(t, a, 1)
+		if s := a.Status().DeadMan; s.State != api.DeadManProving || s.ProvedNS != 0 || g.arms != 2 {
+			t.Fatalf("removed in its proof: %+v, armed %d times", s, g.arms)
+		}
+		proved(t, a, g, 0)
+		cycles(t, a, 30)
+		n, released := len(g.updates), g.released
+		g.gone = true
+		for range int(g.after / interval) {
 			cycles(t, a, 1)
-			s := a.Status()
-			if g.arms == arms && len(g.updates) > n {
-				t.Fatal("updated while the dead-man was not armed")
-			}
-			seen = seen || s.DeadMan.Fired == 1 && s.DataPlane == api.DataPlaneFallback
 		}
-		if s := a.Status(); !seen || s.DeadMan.Fired != 1 || s.DeadMan.State != api.DeadManArmed || g.fired() || !g.written || len(g.updates) == n || g.arms != arms+1 {
-			t.Errorf("running again: %+v, the fallback seen %t, fired %t, written %t, armed %d times, %d updates more", s.DeadMan, seen, g.fired(), g.written, g.arms-arms, len(g.updates)-n)
+		if s := a.Status().DeadMan; s.State != api.DeadManProving || s.Fired != 1 || g.released != released+1 {
+			t.Errorf("%+v, released %d times", s, g.released-released)
 		}
+		proved(t, a, g, n+1)
 	})
 }
 
@@ -171,25 +223,26 @@ func TestDeadManSeenLate(t *testing.T) {
 		if s := a.Status().DeadMan; s.State != api.DeadManProving || s.ProvedNS != 0 || g.arms != 2 || len(g.updates) > 0 {
 			t.Fatalf("%+v, armed %d times, %d updates", s, g.arms, len(g.updates))
 		}
-		proved(t, a, g)
+		proved(t, a, g, 0)
 	})
 }
 
-// TestDeadManFiresEarly: where a renewal finds that it has fired before its time, it is armed
-// at once, since an update has just replaced its fallback.
+// TestDeadManFiresEarly: where a renewal finds that it has fired before its time, ports fall
+// back at once, since an update has just replaced its fallback, and it is proved again.
 func TestDeadManFiresEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		cycles(t, a, 30)
-		arms := g.arms
+		arms, released := g.arms, g.released
 		g.at = time.Now()
 		for range int(g.after / 2 / interval) {
 			cycles(t, a, 1)
 		}
-		if s := a.Status().DeadMan; s.Fired != 1 || s.State != api.DeadManArmed || g.arms != arms+1 || g.fired() {
-			t.Errorf("%+v, armed %d times more", s, g.arms-arms)
+		if s := a.Status().DeadMan; s.Fired != 1 || s.State != api.DeadManProving || g.arms != arms+1 || g.released != released+1 {
+			t.Errorf("%+v, armed %d times more, released %d times", s, g.arms-arms, g.released-released)
 		}
+		proved(t, a, g, len(g.updates))
 		cycles(t, a, 2*int(every/interval))
 		if !g.written {
 			t.Error("the fallback stays")
@@ -201,14 +254,14 @@ func TestDeadManFiresEarly(t *testing.T) {
 func TestDeadManOfLongerLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
-		proved(t, a, g)
-		before := g.after
-		a.schedule = cron.ConstantDelaySchedule{Delay: 10 * time.Second}
+		proved(t, a, g, 0)
+		before, arms := g.after, g.arms
+		a.schedule = cron.ConstantDelaySchedule{Delay: 2 * time.Second}
 		for range 3 {
-			time.Sleep(10 * time.Second)
+			time.Sleep(2 * time.Second)
 			_ = a.Cycle(t.Context())
 		}
-		if s := a.Status().DeadMan; g.after <= before || g.after < 30*time.Second || s.State != api.DeadManArmed {
+		if s := a.Status().DeadMan; g.after <= before || g.arms != arms+1 || s.State != api.DeadManArmed {
 			t.Errorf("%v, before %v: %+v", g.after, before, s)
 		}
 	})
@@ -218,7 +271,7 @@ func TestDeadManOfLongerLease(t *testing.T) {
 func TestDeadManOfAnotherDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		for _, same := range []bool{true, false} {
 			b, h := deadManTest(t, &script{})
 			if same {
@@ -237,7 +290,7 @@ func TestDeadManOfAnotherDriver(t *testing.T) {
 func TestDeadManOfSlowUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, g := deadManTest(t, &script{})
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		renewed := 0
 		g.takes, g.tried = g.after-500*time.Millisecond, func() { renewed = g.renewed }
 		for range int(2 * every / interval) {
@@ -256,7 +309,7 @@ func TestDeadManWithoutCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &script{}
 		a, g := deadManTest(t, src)
-		proved(t, a, g)
+		proved(t, a, g, 0)
 		g.release = errors.New("the session hangs") // nor can the agent withdraw anything
 		src.device = errors.New("no counters")
 		cycles(t, a, int(g.after/interval)+1)

@@ -39,6 +39,6 @@ type DeadMan interface {
 	RenewDeadMan(ctx context.Context) error
 
 	// DeadManFired reads from the device whether it has fired since it was armed, and the ports
-	// have fallen back.
+	// have fallen back. The error wraps ErrDeadManFired where it is no longer there.
 	DeadManFired(ctx context.Context) (bool, error)
 }
