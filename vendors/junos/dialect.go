@@ -63,7 +63,7 @@ func dialect(options string, offline func() vendors.Facts, spell func(uint16) (s
 		PortName: portName,
 		Read: []string{
 			"show version", "show interfaces",
-			"show configuration interfaces | display set", "show configuration | display set | match \"^set apply-macro csig-\"",
+			"show configuration interfaces | display set", "show configuration interfaces | display inheritance | display set", "show configuration | display set | match \"^set apply-macro csig-\"",
 		},
 		Parse: parse,
 		TPID: func(port, tpid, old string) (lines []string) {
@@ -163,30 +163,58 @@ func parse(answers [][]string) *setup.View {
 			v.Ports[port].Now = setup.WithoutHeader(m[1])
 		}
 	}
-	found := map[string][]string{}
+	own := map[string][]string{}
+	inactive := map[string]bool{}
 	for _, line := range answers[2] {
 		w := strings.Fields(line)
-		if len(w) < 5 || w[0] != "set" || w[1] != "interfaces" {
+		if len(w) < 2 || w[1] != "interfaces" {
 			continue
 		}
-		i, ok := at[w[2]]
-		switch {
-		case !ok:
+		if w[0] == "deactivate" {
+			if len(w) == 2 || tpidPath(w) {
+				inactive[strings.Join(w[2:min(len(w), 3)], "")] = true
+			}
+			continue
+		}
+		if len(w) < 5 || w[0] != "set" || portName(w[2]) != "" {
+			continue
+		}
+		if _, ok := at[w[2]]; !ok { // configured, while its card is out
+			at[w[2]] = len(v.Ports)
+			v.Ports = append(v.Ports, setup.Port{Port: setuponly.Port{Name: w[2]}})
+		}
+		switch p := &v.Ports[at[w[2]]]; {
 		case w[3] == "mtu" && len(w) == 5:
-			v.Ports[i].MTU = setup.WithoutHeader(w[4])
-		case len(w) == 7 && w[4] == "ethernet-switch-profile" && w[5] == "tag-protocol-id":
-			found[w[2]] = append(found[w[2]], setup.Hex(w[6]))
+			p.MTU = setup.WithoutHeader(w[4])
+		case len(w) == 7 && tpidPath(w):
+			own[w[2]] = append(own[w[2]], setup.Hex(w[6]))
 		case len(w) == 6 && w[4] == "802.3ad":
-			v.Ports[i].Refused = "it is a member of " + untrusted.Text(w[5], 16) + ": name that"
+			p.Refused = "it is a member of " + untrusted.Text(w[5], 16) + ": name that"
 		}
 	}
-	for name, list := range found {
-		p := &v.Ports[at[name]]
-		if p.TPID = joined(list); p.Refused == "" && slices.ContainsFunc(list, func(tpid string) bool { return tpid != "0x8100" }) {
+	inherits := map[string]bool{}
+	for _, line := range answers[3] {
+		if w := strings.Fields(line); len(w) == 7 && w[0] == "set" && tpidPath(w) && !slices.Contains(own[w[2]], setup.Hex(w[6])) {
+			inherits[w[2]] = true
+		}
+	}
+	for i := range v.Ports {
+		p := &v.Ports[i]
+		list := own[p.Name]
+		p.TPID = joined(list)
+		switch {
+		case p.Refused != "":
+		case inactive[p.Name] || inactive[""]:
+			p.TPID = strings.TrimSpace("inactive " + p.TPID)
+			p.Refused = "its configuration is inactive there (deactivate): activate or delete it"
+		case inherits[p.Name]:
+			p.TPID = strings.TrimSpace("inherited " + p.TPID)
+			p.Refused = "it inherits TPIDs from a configuration group or an interface range"
+		case slices.ContainsFunc(list, func(tpid string) bool { return tpid != "0x8100" }):
 			p.Refused = "it has TPIDs of its own (" + untrusted.Text(p.TPID, 80) + "), which csig would take away"
 		}
 	}
-	for _, line := range answers[3] {
+	for _, line := range answers[4] {
 		rest, ok := strings.CutPrefix(line, "set apply-macro ")
 		slot, rest, _ := strings.Cut(rest, " ")
 		if !ok || !slices.Contains(setup.Slots[:], slot) {
@@ -201,6 +229,32 @@ func parse(answers [][]string) *setup.View {
 		v.Slots[slot] = append(v.Slots[slot], setup.Comment{Seq: seq, Text: strings.Trim(text, `"`)})
 	}
 	return v
+}
+
+// tpidPath tells whether the words of a line are the statement of a port's TPIDs, or one that it
+// is below.
+func tpidPath(w []string) bool {
+	for i, word := range w {
+		switch i {
+		case 1:
+			if word != "interfaces" {
+				return false
+			}
+		case 3:
+			if !strings.HasSuffix(word, "ether-options") {
+				return false
+			}
+		case 4:
+			if word != "ethernet-switch-profile" {
+				return false
+			}
+		case 5:
+			if word != "tag-protocol-id" {
+				return false
+			}
+		}
+	}
+	return len(w) > 1
 }
 
 var mtu = regexp.MustCompile(`\bMTU: (\d+)`)

@@ -338,3 +338,51 @@ func TestForeignTrial(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInactive: TPIDs that a port does not have by its own statement, in force, are not csig's to
+// change, and no other port waits for it.
+func TestInactive(t *testing.T) {
+	t.Parallel()
+	statement := " ether-options ethernet-switch-profile tag-protocol-id"
+	for name, tc := range map[string]struct {
+		lines []string
+		says  string
+	}{
+		"the port":       {[]string{"deactivate interfaces xe-0/0/2"}, "inactive"},
+		"the options":    {[]string{"deactivate interfaces xe-0/0/2 ether-options"}, "inactive"},
+		"the statement":  {[]string{"deactivate interfaces xe-0/0/2" + statement}, "inactive"},
+		"inherited":      {[]string{"set interfaces interface-range up member xe-0/0/2", "set interfaces interface-range up" + statement + " 0x9200"}, "inherits TPIDs"},
+		"another's MTU":  {[]string{"deactivate interfaces xe-0/0/2 mtu"}, ""},
+		"another's port": {[]string{"deactivate interfaces xe-0/0/1 unit 0"}, ""},
+	} {
+		b := newBench(t, "junos-ex")
+		b.Type(tc.lines...)
+		err := b.driver.Apply(t.Context(), want(0x9100, xe2))
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.says != "" {
+			continue
+		}
+		// What another user makes inactive later is damage of that port.
+		b.Type("deactivate interfaces xe-0/0/2" + statement)
+		have, err := b.driver.Observe(t.Context())
+		if err != nil || !strings.Contains(have.Ports[0].Damaged, "inactive") {
+			t.Errorf("%s: %+v, %v", name, have.Ports, err)
+		}
+	}
+}
+
+// TestCardOut: a port whose card is out is configured still, and csig off gives it back what it had.
+func TestCardOut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "junos-ex")
+	before := b.Running()
+	if err := b.driver.Apply(t.Context(), want(0x9100, xe1, xe2)); err != nil {
+		t.Fatal(err)
+	}
+	b.Pull(xe2)
+	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+		t.Errorf("%v\n%s", err, b.Running())
+	}
+}

@@ -189,7 +189,9 @@ func TestReassertionCutOff(t *testing.T) {
 		}
 		b.Flap(eth2)
 		b.now = b.now.Add(time.Minute)
-		b.server.Set(clitest.Faults{Half: half, Drop: func(line string) bool { return line == "switchport dot1q ethertype 0x9100" || half && line == "no switchport dot1q ethertype" }})
+		b.server.Set(clitest.Faults{Half: half, Drop: func(line string) bool {
+			return line == "switchport dot1q ethertype 0x9100" || half && line == "no switchport dot1q ethertype"
+		}})
 		if b.driver.Apply(t.Context(), want(0x9100, eth2)) == nil || strings.Contains(b.Running(), "0x9100\n") {
 			t.Errorf("it was not cut off\n%s", b.Running())
 		}

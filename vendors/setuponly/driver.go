@@ -78,7 +78,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(p.Refused)})
 		case p.TPID != "" && !strings.Contains(p.TPID, "8100"):
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded,
-				Reason: "another user gave it the TPID " + p.TPID + ": the domain's takes its place, and csig gives it back"}})
+				Reason: "another user set its TPID, " + p.TPID + ": the domain's takes its place, and csig off gives it back"}})
 		}
 	}
 	f.Rules.Ports = len(f.Ports)

@@ -31,6 +31,14 @@ type Router struct {
 	previous  []string // what rollback 1 loads
 	exclusive *shell
 	cut       bool
+	out       string // a port whose card is out
+}
+
+// Pull takes the card of a port out, whose configuration stays; "" puts it back.
+func (r *Router) Pull(port string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out = port
 }
 
 // New returns a device with these interfaces, of which one is configured.
@@ -180,7 +188,9 @@ func (s *shell) operate(line string) string {
 	case "show interfaces":
 		return s.r.status(running)
 	case "show configuration interfaces | display set":
-		return strings.Join(slices.DeleteFunc(slices.Clone(running), func(l string) bool { return !strings.HasPrefix(l, "set interfaces ") }), "\n")
+		return strings.Join(interfaces(running), "\n")
+	case "show configuration interfaces | display inheritance | display set":
+		return strings.Join(inherited(interfaces(running)), "\n")
 	}
 	if pattern, ok := strings.CutPrefix(line, "show configuration | display set | match "); ok {
 		re, err := regexp.Compile(strings.Trim(pattern, `"`))
@@ -218,6 +228,16 @@ func (s *shell) edit(line string) string {
 			return "warning: statement not found"
 		}
 		return ""
+	case strings.HasPrefix(line, "deactivate interfaces "):
+		path := "set " + strings.TrimPrefix(line, "deactivate ")
+		if !slices.ContainsFunc(s.candidate, func(l string) bool { return strings.HasPrefix(l+" ", path+" ") }) {
+			return "warning: statement not found"
+		}
+		s.add(line)
+		return ""
+	case strings.HasPrefix(line, "activate interfaces "):
+		s.candidate = slices.DeleteFunc(s.candidate, func(l string) bool { return l == "de"+line })
+		return ""
 	case strings.HasPrefix(line, "set "):
 		return s.set(line)
 	}
@@ -249,6 +269,7 @@ var (
 	macro = regexp.MustCompile(`^set apply-macro (\S{1,64}) (\S{1,64}) "?[^"]{1,256}"?$`)
 	speed = regexp.MustCompile(`^set interfaces (\S+) mtu (\d+)$`)
 	tags  = regexp.MustCompile(`^(set interfaces (\S+) (ether-options|gigether-options|aggregated-ether-options) ethernet-switch-profile tag-protocol-id) (\[ (?:0x[0-9a-f]{4} )+\]|0x[0-9a-f]{4})$`)
+	group = regexp.MustCompile(`^set interfaces interface-range (\S+) (member (\S+)|ether-options ethernet-switch-profile tag-protocol-id 0x[0-9a-f]{4})$`)
 	ad    = regexp.MustCompile(`^set interfaces (\S+) (ether-options|gigether-options) 802\.3ad ae\d+$`)
 )
 
@@ -265,7 +286,7 @@ func (s *shell) set(line string) string {
 			}
 			s.add(m[1] + " " + tpid)
 		}
-	case ad.MatchString(line), macro.MatchString(line), speed.MatchString(line) && has(speed.FindStringSubmatch(line)[1]):
+	case group.MatchString(line), ad.MatchString(line), macro.MatchString(line), speed.MatchString(line) && has(speed.FindStringSubmatch(line)[1]):
 		if m := macro.FindStringSubmatch(line); m != nil { // a name has one value
 			s.candidate = slices.DeleteFunc(s.candidate, func(l string) bool { return strings.HasPrefix(l, "set apply-macro "+m[1]+" "+m[2]+" ") })
 		}
@@ -286,9 +307,38 @@ func (s *shell) add(line string) {
 	}
 }
 
+func interfaces(running []string) (out []string) {
+	for _, line := range running {
+		if strings.HasPrefix(line, "set interfaces ") || strings.HasPrefix(line, "deactivate interfaces ") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// inherited are lines with what ranges of interfaces give their members.
+func inherited(lines []string) []string {
+	out := slices.Clone(lines)
+	for _, line := range lines {
+		m := group.FindStringSubmatch(line)
+		if m == nil || m[3] == "" {
+			continue
+		}
+		for _, gives := range lines {
+			if g := group.FindStringSubmatch(gives); g != nil && g[1] == m[1] && g[3] == "" {
+				out = append(out, "set interfaces "+m[3]+" "+g[2])
+			}
+		}
+	}
+	return out
+}
+
 func (r *Router) status(running []string) string {
 	var b strings.Builder
 	for _, name := range append([]string{"vme", "lo0"}, r.ports...) {
+		if name == r.out {
+			continue
+		}
 		mtu := "1514"
 		for _, line := range running {
 			if m := speed.FindStringSubmatch(line); m != nil && m[1] == name {
