@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 )

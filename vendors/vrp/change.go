@@ -24,6 +24,7 @@ type change struct {
 	apply   bool                                               // its policy has to be applied
 	tpid    uint16                                             // its outer tags have to have; 0: any
 
+	had        uint16 // the TPID of its outer tags before
 	ops        int
 	fresh      bool     // it had no policy
 	wrote      bool     // the first half has lines
@@ -34,6 +35,11 @@ type change struct {
 func (c *change) first(s *qos.Script) error {
 	s.For(c.port)
 	defer s.For("")
+	port := s.View.Port(c.port)
+	if port == nil { // its card was taken out meanwhile
+		return &vendors.PortError{Port: c.port, Err: errors.New("the switch has no such interface any more")}
+	}
+	c.had = port.TPID
 	name, lines := qos.PolicyName(c.port), len(s.Lines)
 	before, there := s.View.Policies[name]
 	have, strays := s.View.Table(nil, c.port, at)
@@ -56,10 +62,10 @@ func (c *change) first(s *qos.Script) error {
 		}
 	}
 	if c.tpid != 0 {
-		s.TPID(s.View.Port(c.port), c.tpid)
+		s.TPID(port, c.tpid)
 	}
 	if c.apply {
-		s.Apply(s.View.Port(c.port))
+		s.Apply(port)
 	}
 	c.wrote = len(s.Lines) > lines
 	return nil
@@ -76,6 +82,13 @@ func (c *change) second(s *qos.Script, healthy bool) {
 		s.Drop(c.port)
 	default:
 		s.Out(c.port, c.added)
+	}
+	if p := s.View.Port(c.port); !healthy && p.TPID != c.had {
+		if c.had == defaultTPID {
+			s.GiveBack(func(port string) bool { return port != c.port })
+		} else {
+			s.TPID(p, c.had)
+		}
 	}
 }
 
@@ -148,8 +161,7 @@ func (d *Driver) attempt(ctx context.Context, prepare func(*qos.Script), changes
 	}
 	wrote := slices.ContainsFunc(made, func(c *change) bool { return c.wrote })
 	if wrote {
-		if err := d.states(ctx, d.view); err != nil {
-			d.view = nil
+		if err := d.settle(ctx); err != nil {
 			return err
 		}
 	}
@@ -169,6 +181,16 @@ func (d *Driver) attempt(ctx context.Context, prepare func(*qos.Script), changes
 	}
 	if err := d.half(ctx, s); err != nil {
 		return err
+	}
+	if wrote && len(s.Lines) > 0 { // the whole policy was delivered again
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+		for _, c := range made {
+			if why := d.view.notInHardware(c.port); why != "" && c.wrote && refusal(*errs, c.port) == nil {
+				*errs = append(*errs, &vendors.PortError{Port: c.port, Err: errors.New(why)})
+			}
+		}
 	}
 	for _, c := range made {
 		if c.ops > 0 && refusal(*errs, c.port) == nil {

@@ -25,7 +25,8 @@ type Config struct {
 
 	Updates bool // the operator takes lines of configuration for an update (updates: cli)
 
-	Now func() time.Time // nil: time.Now
+	Now    func() time.Time // nil: time.Now
+	Settle time.Duration    // how long the switch may report the state of before a change; 0: 300 ms
 }
 
 // recheck is how often Update reads the configuration back.
@@ -54,6 +55,9 @@ var _ vendors.Driver = (*Driver)(nil)
 func Open(cfg Config) *Driver {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = 300 * time.Millisecond
 	}
 	return &Driver{cfg: cfg, profile: profiles[cfg.Platform], signals: map[string]*vendors.PortSignal{}}
 }
@@ -124,12 +128,9 @@ func (d *Driver) look(ctx context.Context) error {
 	return nil
 }
 
-// soon is how often, and howOften how many times, csig asks whether a policy that the switch
-// works on is in hardware.
-const (
-	soon     = 300 * time.Millisecond
-	howOften = 20
-)
+// howOften is how many times csig asks, each time after Settle, whether a policy that the
+// switch works on is in hardware.
+const howOften = 20
 
 // states reads which policies are in hardware.
 func (d *Driver) states(ctx context.Context, v *view) error {
@@ -141,13 +142,33 @@ func (d *Driver) states(ctx context.Context, v *view) error {
 		if v.states = d.profile.status(lines); !v.underWay() || n == howOften-1 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(soon):
+		if err := d.pause(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// settle reads which policies are in hardware after a change: a success that is reported at once
+// may be that of before.
+func (d *Driver) settle(ctx context.Context) error {
+	err := d.pause(ctx)
+	if err == nil {
+		err = d.states(ctx, d.view)
+	}
+	if err != nil {
+		d.view = nil
+	}
+	return err
+}
+
+func (d *Driver) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d.cfg.Settle):
+		return nil
+	}
 }
 
 // write gives the commands of a script.
@@ -357,7 +378,10 @@ func (p *plan) prepare(s *qos.Script) {
 func (p *plan) finish(s *qos.Script) {
 	s.Orphans()
 	want := updating(p.want)
-	s.GiveBack(func(port string) bool { return want.HasPort(port) || p.skip(port) })
+	s.GiveBack(func(port string) bool { // also of one whose policy the switch did not take
+		at := s.View.Port(port)
+		return want.HasPort(port) && at != nil && at.Ours() || p.skip(port)
+	})
 	s.Forget(p.record())
 	if len(s.Lines) > 0 {
 		s.Tidy(0)

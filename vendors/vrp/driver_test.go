@@ -69,7 +69,7 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		return held
 	}
 	b.server = clitest.New(t, b.Shell)
-	cfg := Config{Platform: platform, Updates: true, Now: now, Dial: func(ctx context.Context) (*cli.Session, error) {
+	cfg := Config{Platform: platform, Updates: true, Now: now, Settle: 10 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
 		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login})
 	}}
 	if change != nil {
@@ -392,6 +392,111 @@ func TestNotInHardware(t *testing.T) {
 			t.Error(err)
 		}
 		b.has(t, b.p1, 8)
+		b.tpids(t, 0x9100, 0x8100) // nor has it the TPID
+	})
+}
+
+// tpids compares those of the two ports.
+func (b *bench) tpids(t testing.TB, first, second uint16) {
+	t.Helper()
+	v, err := profiles[b.platform].parse(strings.Split(b.Running(), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, two := v.Port(b.p1).TPID, v.Port(b.p2).TPID; one != first || two != second {
+		t.Errorf("TPIDs %04x and %04x, want %04x and %04x", one, two, first, second)
+	}
+}
+
+// TestTPIDTakenBack: a port whose policy the switch refuses, or does not take into hardware,
+// has the TPID of before.
+func TestTPIDTakenBack(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1)
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			return "Error: The operation failed.\r\n", strings.HasPrefix(line, "traffic-policy csig-"+b.p2)
+		}})
+		err := b.driver.Apply(t.Context(), plain(b.p1, b.p2))
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p2 {
+			t.Error(err)
+		}
+		b.tpids(t, 0x9100, 0x8100)
+		// Another TPID for all, and no space beside the policy of one port.
+		b.server.Set(clitest.Faults{})
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.room(b.p1, 3)
+		other := plain(b.p1, b.p2)
+		other.TPID = 0x88a8
+		if err := b.driver.Apply(t.Context(), other); err == nil || strings.Contains(err.Error(), "port "+b.p2) {
+			t.Error(err)
+		}
+		b.tpids(t, 0x9100, 0x88a8)
+	})
+}
+
+// TestLateStatus: what the switch reports at once after a change may be the success of before.
+func TestLateStatus(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, func(c *Config) { c.Settle = 200 * time.Millisecond })
+		b.setUp(t, b.p1)
+		b.Late = 100 * time.Millisecond
+		b.room(b.p1, 3)
+		_, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute)
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.HasPrefix(b.table(t, b.p1), fallback) {
+			t.Errorf("%v, %s", err, b.table(t, b.p1))
+		}
+	})
+}
+
+// TestLostBySecondHalf: the old entries that go have the whole policy delivered again, and where
+// that fails it is the port's error at once.
+func TestLostBySecondHalf(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1)
+		grown := false
+		b.Changed = func(list []vrptest.Port) (held []int) {
+			for i := range list {
+				n := len(list[i].Outbound)
+				if list[i].Name == b.p1 {
+					if grown = grown || n == 4; grown && n == 2 {
+						n = 0
+					}
+				}
+				held = append(held, n)
+			}
+			return held
+		}
+		_, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute)
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "not in hardware") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCardGone: a port that goes while others are changed is its own error.
+func TestCardGone(t *testing.T) {
+	both(t, func(t *testing.T, platform string) {
+		b := newBench(t, platform, nil)
+		b.setUp(t, b.p1, b.p2)
+		once := true
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			if once && line == "traffic policy csig-"+b.p1 { // csig reads the configuration again
+				once = false
+				b.Pull(b.p2)
+				return "Error: The operation failed.\r\n", true
+			}
+			return "", false
+		}})
+		_, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute)
+		var names []string
+		vendors.EachPort(err, func(port string, _ error) { names = append(names, port) })
+		if slices.Sort(names); !slices.Contains(names, b.p1) || !slices.Contains(names, b.p2) {
+			t.Error(err)
+		}
 	})
 }
 

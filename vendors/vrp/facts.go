@@ -24,9 +24,9 @@ const (
 	minInterval = 10 * time.Second
 
 	// changeLines is what the change of one bucket gives at most: into system view and back,
-	// a classifier (4), a behavior (3), the policy (3); the report that is read back; the
+	// a classifier (4), a behavior (3), the policy (3); the report that is read back, twice; the
 	// policy again (5); and what no policy needs any more (2). A commit is one more of each half.
-	sLines, ceLines = 20, 22
+	sLines, ceLines = 21, 23
 )
 
 // Rules is the table of a port: its traffic policy. VLAN IDs of classifiers and behaviors

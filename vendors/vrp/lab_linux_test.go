@@ -72,7 +72,7 @@ func newLab(t testing.TB, platform string) *lab {
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
-	d := Open(Config{Platform: l.platform, Updates: true, Dial: func(ctx context.Context) (*cli.Session, error) {
+	d := Open(Config{Platform: l.platform, Updates: true, Settle: 20 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
 		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login})
 	}})
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Errors of VRP's command line.
@@ -537,8 +538,12 @@ func (s *shell) display(w []string) string {
 func (c *Switch) record() string {
 	var b strings.Builder
 	rule := strings.Repeat("-", 80) + "\n"
+	now := c.failed
+	if time.Since(c.changed) < c.Late {
+		now = c.before
+	}
 	state := func(i *iface, failed string) string {
-		if c.failed[i.Name] {
+		if now[i.Name] {
 			return failed
 		}
 		return "success"

@@ -48,11 +48,16 @@ type Switch struct {
 	// InGap is called while an edited policy is ineffective, with the rules of its ports gone.
 	InGap func()
 
+	// Late is for how long after a change the switch reports the states of before.
+	Late time.Duration
+
 	cloud bool // a CloudEngine
 
 	mu      sync.Mutex // guards what follows
 	running *config
 	failed  map[string]bool // ports whose policy is not in hardware
+	before  map[string]bool // as it was before the last change
+	changed time.Time       // the last change
 	saves   int
 	changes int
 	trial   *trial
@@ -150,6 +155,15 @@ func (c *Switch) Type(lines ...string) {
 			panic(line + ": " + answer)
 		}
 	}
+}
+
+// Pull takes an interface out, as with its card.
+func (c *Switch) Pull(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.running.clone()
+	now.Ifaces = slices.DeleteFunc(now.Ifaces, func(i *iface) bool { return i.Name == name })
+	c.running = now
 }
 
 // Running is the running configuration, as display current-configuration has it.
@@ -270,7 +284,7 @@ func (c *Switch) change(now *config) {
 		}
 	}
 	held := c.Changed(will)
-	c.failed = map[string]bool{}
+	c.before, c.changed, c.failed = c.failed, time.Now(), map[string]bool{}
 	for i := range will {
 		if i < len(held) && held[i] < len(will[i].Outbound) || now.twice(now.Ifaces[i]) {
 			c.failed[will[i].Name] = true
