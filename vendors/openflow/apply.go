@@ -53,16 +53,16 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	for _, p := range d.ports {
 		errs = append(errs, p.problem())
 	}
-	return errors.Join(append(errs, d.elsewhere...)...)
+	return errors.Join(append(errs, d.otherPorts...)...)
 }
 
 // sync brings the switch to d.setup, and our knowledge to the switch. It returns what
 // had been changed by another process. keep leaves the signal as it is found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, led: map[*port]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
+	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, falling: map[*port]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
 	y.first.steps, y.last.steps = make([][]ofp.Mod, 2), make([][]ofp.Mod, 2)
 	d.known.Doubt()
-	d.elsewhere = nil
+	d.otherPorts = nil
 	if err := s.taken(d.pipe); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 				j.port.fails(j.err())
 				failed = append(failed, j.port)
 			default:
-				d.elsewhere = append(d.elsewhere, &vendors.PortError{Port: j.name, Err: fmt.Errorf("it is in no setup, and frames that are handed over for it may be lost: %w", j.err())})
+				d.otherPorts = append(d.otherPorts, &vendors.PortError{Port: j.name, Err: fmt.Errorf("it is in no setup, and frames that are handed over for it may be lost: %w", j.err())})
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 
 // fails notes that the switch refused a port's flows, until the next sync.
 func (p *port) fails(err error) {
-	p.dirty, p.settled, p.failed = true, false, refusal(err)
+	p.dirty, p.current, p.failed = true, false, refusal(err)
 }
 
 // refusal is a refusal of flows with what to do about it.
@@ -119,8 +119,8 @@ type syncing struct {
 	wasKnown bool              // what the switch had, so that what it does not have was changed by another process
 	what     map[string]string // was not as csig left it, of ports; "" is what all share
 
-	quiet map[string]bool // ports whose flows csig itself did not write, or not there
-	led   map[*port]bool  // ports that fall back from here on
+	quiet   map[string]bool // ports whose flows csig itself did not write, or not there
+	falling map[*port]bool  // ports that fall back from here on
 
 	have        map[ofp.Key]*ofp.Flow
 	first, last job             // of what all ports share
@@ -134,15 +134,15 @@ func (y *syncing) note(port, format string, args ...any) {
 }
 
 // The steps of a port's job. A table is written before frames come there, its entries
-// before what passes tags through, and is emptied when none do. A port is led to the
+// before what passes tags through, and is emptied when none do. A port is sent to the
 // stale table before anything changes in the live one.
 const (
-	stepStale = iota // entries of the stale table, and what strips
-	stepRest         // what is below them
-	stepEnter        // what is added to the first table
-	stepLive         // what is below the live entries
-	stepLeave        // what is deleted in the first table
-	stepClear        // what else is deleted
+	stepStale     = iota // entries of the stale table, and what strips
+	stepUnmatched        // what is below them
+	stepEnter            // what is added to the first table
+	stepLive             // what is below the live entries
+	stepLeave            // what is deleted in the first table
+	stepClear            // what else is deleted
 	jobSteps
 )
 
@@ -170,9 +170,9 @@ func (y *syncing) takeIn() {
 	for _, p := range y.ports {
 		number := y.s.number[p.name]
 		moved := p.number != number
-		unsure := p.unsure
-		y.quiet[p.name] = moved || unsure || p.failed != nil
-		p.number, p.failed, p.late, p.unsure = number, nil, false, false
+		unknown := p.unknown
+		y.quiet[p.name] = moved || unknown || p.failed != nil
+		p.number, p.failed, p.late, p.unknown = number, nil, false, false
 		switch {
 		case number == 0:
 			p.failed = y.s.missing(p.name)
@@ -193,17 +193,17 @@ func (y *syncing) takeIn() {
 		if err := y.s.shadow(p.number, p.action); err != nil {
 			p.failed = err
 		}
-		open := y.keep && !is.aside && is.updates
+		keeps := y.keep && !is.fallback && is.updates
 		if y.wasKnown {
-			open = !p.aside && !p.dirty && !moved
+			keeps = !p.fallback && !p.dirty && !moved
 		}
-		changed := y.wasKnown && open && !unsure && (is.unreadable || !sameEntries(p.have, is.entries))
-		p.have, p.settled = is.entries, false
-		was := p.aside && is.aside
-		if p.aside = !open || is.unreadable || changed || p.failed != nil; p.aside {
+		changed := y.wasKnown && keeps && !unknown && (is.unreadable || !sameEntries(p.have, is.entries))
+		p.have, p.current = is.entries, false
+		was := p.fallback && is.fallback
+		if p.fallback = !keeps || is.unreadable || changed || p.failed != nil; p.fallback {
 			p.dirty = true
 		}
-		y.led[p] = p.aside && !was
+		y.falling[p] = p.fallback && !was
 		if changed {
 			y.note(p.name, "flows of table %s were changed", y.s.tableText(y.s.base+tableLive))
 		}
@@ -230,8 +230,8 @@ func sameEntries(a, b vlanrules.Table) bool {
 func (y *syncing) compare() {
 	want := y.s.constant(y.pipe)
 	for _, p := range y.ports {
-		if p.aside && p.number != 0 {
-			want = append(want, wanted{y.pipe.aside(p.number), p.name})
+		if p.fallback && p.number != 0 {
+			want = append(want, wanted{y.pipe.fallback(p.number), p.name})
 		}
 	}
 	left := make(map[ofp.Key]*wanted, len(want))
@@ -248,14 +248,14 @@ func (y *syncing) compare() {
 			continue
 		}
 		p := y.byName[w.name]
-		if y.wasKnown && (w.name == "" || p != nil) && !(y.led[p] && isAside(&w.flow)) {
+		if y.wasKnown && (w.name == "" || p != nil) && !(y.falling[p] && isFallback(&w.flow)) {
 			y.note(w.name, "a flow of table %s was missing or changed", y.s.tableText(w.flow.Table))
 		}
 		y.write(w)
 	}
 }
 
-// present goes through what is there, and leaves of what is wanted the rest.
+// present goes through what is there, and leaves in left what is not.
 func (y *syncing) present(left map[ofp.Key]*wanted) {
 	now := y.cfg.Now()
 	remaining := y.s.leases()
@@ -274,7 +274,7 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 		case y.filled && y.pipe.isFiller(f):
 		case number != 0 && y.s.names[number] == "": // another port may have its number next
 			y.first.steps[0] = append(y.first.steps[0], remove(f, ""))
-		case isEntry && p != nil && p.action == vlanrules.Update && !p.aside: // Update's
+		case isEntry && p != nil && p.action == vlanrules.Update && !p.fallback: // Update's
 		case number == 0:
 			if y.wasKnown && !isRecord(f) {
 				y.note("", "a flow of table %s was one too many", y.s.tableText(f.Table))
@@ -286,13 +286,13 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 				step = stepLeave
 			}
 			y.job(number).drop(step, f)
-			if y.wasKnown && p != nil && !p.aside {
+			if y.wasKnown && p != nil && !p.fallback {
 				y.note(p.name, "a flow of table %s was one too many", y.s.tableText(f.Table))
 			}
 		}
 	}
-	for turn, left := range remaining {
-		y.ends[turn] = now.Add(left)
+	for slot, left := range remaining {
+		y.ends[slot] = now.Add(left)
 	}
 	live := slices.Max(remaining[:])
 	switch {
@@ -305,8 +305,8 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 		y.note("", "the lease was gone, and ports had fallen back")
 		y.until = time.Time{}
 	}
-	if y.turn = 0; remaining[1] < remaining[0] {
-		y.turn = 1
+	if y.slot = 0; remaining[1] < remaining[0] {
+		y.slot = 1
 	}
 }
 
@@ -328,7 +328,7 @@ func (y *syncing) write(w *wanted) {
 	case f.Table == y.s.base+tableLive:
 		to = &y.job(number).steps[stepLive]
 	case f.Table == y.s.base+tableStale && f.Priority == priorityDefault:
-		to = &y.job(number).steps[stepRest]
+		to = &y.job(number).steps[stepUnmatched]
 	case f.Table == y.s.base+tableStale || f.Priority == priorityStrip:
 		to = &y.job(number).steps[stepStale]
 	default:

@@ -75,8 +75,8 @@ func TestLongCost(t *testing.T) {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "| one bucket, the cheapest | %s | %d | %d |\n", writes(least), least.Messages, least.Barriers)
-		fmt.Fprintf(&b, "| one bucket, the dearest | %s | %d | %d |\n", writes(most), most.Messages, most.Barriers)
+		fmt.Fprintf(&b, "| one bucket, fewest writes | %s | %d | %d |\n", writes(least), least.Messages, least.Barriers)
+		fmt.Fprintf(&b, "| one bucket, most writes | %s | %d | %d |\n", writes(most), most.Messages, most.Barriers)
 	}
 	to(7, 5)
 	_, c, _ := to(7, 6)

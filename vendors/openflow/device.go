@@ -41,9 +41,9 @@ type device struct {
 	reconnected bool      // and the switch was not read since
 	until       time.Time // what the lease was given; zero: none that would have to be there
 
-	elsewhere []error   // of ports that are in no setup
-	belated   []error   // refusals of what the switch had acknowledged, since the last update
-	features  *features // of the last connection that was asked
+	otherPorts []error   // of ports that are in no setup
+	lateErrs   []error   // refusals of what the switch had acknowledged, since the last update
+	features   *features // of the last connection that was asked
 }
 
 // port is what a driver knows of one port.
@@ -53,15 +53,15 @@ type port struct {
 	number uint32 // its OpenFlow port; 0: not there
 
 	vendors.PortSignal
-	settled bool  // the switch has what its intents want
-	unsure  bool  // what came of its last changes is unknown
+	current bool  // the switch has what its intents want
+	unknown bool  // what came of its last changes is unknown
 	late    bool  // a refusal came after its acknowledgement, since the switch was read
 	failed  error // why it is not as its setup says
 
 	// With tables of csig's own:
-	have  vlanrules.Table // in tableLive, unless dirty
-	aside bool            // it has the flow that makes it fall back
-	dirty bool            // what it has in tableLive is unknown
+	have     vlanrules.Table // in tableLive, unless dirty
+	fallback bool            // it has the flow that makes it fall back
+	dirty    bool            // what it has in tableLive is unknown
 
 	// With one table:
 	flat  flatPort
@@ -202,8 +202,8 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 		}
 	}
 	errs, err := u.write(ctx, updates, start, lease, &res)
-	errs = append(append(errs, d.elsewhere...), d.belated...)
-	d.belated = nil
+	errs = append(append(errs, d.otherPorts...), d.lateErrs...)
+	d.lateErrs = nil
 	if err != nil {
 		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
@@ -218,12 +218,12 @@ func (d *device) late(r *ofp.Error) {
 	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and its flows are written again: %w", r)
 	p := d.byName[r.Name]
 	if p == nil {
-		d.belated = append(d.belated, err)
+		d.lateErrs = append(d.lateErrs, err)
 		return
 	}
 	p.late = true
-	p.dirty, p.settled = true, false
-	d.belated = append(d.belated, &vendors.PortError{Port: p.name, Err: err})
+	p.dirty, p.current = true, false
+	d.lateErrs = append(d.lateErrs, &vendors.PortError{Port: p.name, Err: err})
 }
 
 // emptied is what an update has found of a switch that has none of csig's flows.

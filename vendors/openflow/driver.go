@@ -61,13 +61,13 @@ type Driver struct {
 	pipe     *pipeline
 	compiler *vlanrules.Compiler
 
-	said     conditions
+	reported conditions
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
 
 	filled bool // the live table has flows of Fill
 
-	turn int               // which lease is renewed next
+	slot int               // which lease is renewed next
 	ends [leases]time.Time // when each ends at the latest
 }
 
@@ -137,8 +137,8 @@ func (d *Driver) Release(ctx context.Context) error {
 	pipe := pipeline{base: d.cfg.Table}
 	d.until = time.Time{}
 	j := job{steps: [][]ofp.Mod{nil}}
-	for turn := range leases {
-		f := pipe.lease(turn, 0)
+	for slot := range leases {
+		f := pipe.lease(slot, 0)
 		j.steps[0] = append(j.steps[0], remove(&f, ""))
 	}
 	_, err := d.run(ctx, &j)
@@ -159,7 +159,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	j := job{steps: make([][]ofp.Mod, 3)}
 	sent, stay := map[ofp.Key]bool{}, map[uint8]bool{} // the latter by first table
 	for _, base := range s.bases() {
-		stay[base] = s.ledTo(base)
+		stay[base] = s.leadsTo(base)
 	}
 	for i := range s.own {
 		f := &s.own[i]
@@ -185,8 +185,8 @@ func (d *Driver) Remove(ctx context.Context) error {
 	return errors.Join(err, j.err())
 }
 
-// ledTo tells whether flows that are not csig's may lead frames to its tables from a first one on.
-func (s *state) ledTo(base uint8) bool {
+// leadsTo tells whether flows that are not csig's may lead frames to its tables from a first one on.
+func (s *state) leadsTo(base uint8) bool {
 	for _, flows := range [][]ofp.Flow{s.foreign, s.others} {
 		for i := range flows {
 			f := &flows[i]

@@ -20,7 +20,7 @@ func degraded(why string) vlanrules.Verdict {
 }
 
 const (
-	unseenR   = "whether a rewritten tag keeps R (the DEI) is the switch's affair"
+	unseenR   = "whether a rewritten tag keeps R (the DEI) depends on the switch"
 	unseenTag = "a match sees the outermost tag, and no TPID: only frames without an ordinary VLAN tag may be handed over"
 	anyTag    = "the outermost tag is removed, whatever its TPID: what holds for updates holds here, too"
 )
@@ -42,7 +42,7 @@ func facts(platform string) vendors.Facts {
 		},
 		Notes: []string{
 			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (docs/openflow.md)",
-			"nothing on the switch keeps two agents from programming it, where neither is MASTER: one agent for each switch is the operator's affair; csig agent's own lock holds on its machine alone",
+			"nothing on the switch keeps two agents from programming it, where neither is MASTER: run one agent for each switch: csig agent's own lock holds on its machine alone",
 		},
 		Off: []string{"after csig off the flows of csig's first table that send on what is handed over stay, where the operator's flows still hand frames over there"},
 	}
@@ -50,7 +50,7 @@ func facts(platform string) vendors.Facts {
 	return f
 }
 
-// Offline is what the platform promises without a device at hand.
+// Offline is what is known of the platform without a device at hand.
 func Offline(platform string) vendors.Facts {
 	f := facts(platform)
 	f.Notes = append(f.Notes, "assumed from the platform, not probed: three tables in a row that match METADATA, VLAN_VID with a mask and VLAN_PCP, and set VLAN_VID")
@@ -67,17 +67,17 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if d.said, err = d.conditions(ctx, s); err != nil {
+	if d.reported, err = d.conditions(ctx, s); err != nil {
 		return f, err
 	}
-	return d.factsOf(ctx, s, d.said)
+	return d.factsOf(ctx, s, d.reported)
 }
 
 // conditions are what of the switch decides what csig can do there.
 type conditions struct {
 	frames   vlanrules.Verdict // whether they come to csig's tables
 	foreign  string            // what others have in csig's tables
-	open     string            // which flows may hand over ordinary VLANs
+	anyVLAN  string            // which flows may hand over ordinary VLANs
 	features features
 }
 
@@ -98,7 +98,7 @@ func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err er
 // otherwise.
 func (c conditions) same(o conditions) bool {
 	c.frames.Reason, o.frames.Reason = "", ""
-	c.open, o.open = "", ""
+	c.anyVLAN, o.anyVLAN = "", ""
 	c.features.of, o.features.of = nil, nil
 	return c == o
 }
@@ -117,7 +117,7 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	if d.of.AsyncRefused != nil {
 		f.Notes = append(f.Notes, "the switch does not mask packet-ins for csig, which drops them")
 	}
-	for _, why := range []string{c.frames.Reason, c.open, c.features.assumed} {
+	for _, why := range []string{c.frames.Reason, c.anyVLAN, c.features.assumed} {
 		if why != "" {
 			f.Update.Reason += "; " + why
 		}
@@ -157,7 +157,7 @@ func (d *Driver) news(ctx context.Context, s *state, res *vendors.UpdateResult) 
 	if now.frames.Level == vlanrules.Refused {
 		d.bypassed = errors.New(now.frames.Reason)
 	}
-	if now.same(d.said) {
+	if now.same(d.reported) {
 		return nil
 	}
 	f, err := d.factsOf(ctx, s, now)
@@ -165,6 +165,6 @@ func (d *Driver) news(ctx context.Context, s *state, res *vendors.UpdateResult) 
 		return err
 	}
 	f.Lease = facts(d.cfg.Platform).Lease // there are rules, and they do expire
-	d.said, res.Facts = now, &f
+	d.reported, res.Facts = now, &f
 	return nil
 }

@@ -83,8 +83,8 @@ func TestLease(t *testing.T) {
 		l.update(t, 900*time.Millisecond, seven("p2"), nine("p3"))
 		l.is(t, "an agent renews", 2, 7<<7|5)
 	}
-	for turn := range leases {
-		if want := fmt.Sprintf("priority=%d actions=goto_table:11", priorityLease+turn); !strings.Contains(l.flows(), want) {
+	for slot := range leases {
+		if want := fmt.Sprintf("priority=%d actions=goto_table:11", priorityLease+slot); !strings.Contains(l.flows(), want) {
 			t.Errorf("one of the flows of the lease is not renewed: no %s in\n%s", want, l.flows())
 		}
 	}

@@ -77,7 +77,7 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 		if err != nil {
 			return 0, false, err
 		}
-		if err := d.settle(ctx); err != nil {
+		if err := d.awaitEffect(ctx); err != nil {
 			return 0, false, err
 		}
 		for _, r := range append(refused, d.of.LateErrors()...) {

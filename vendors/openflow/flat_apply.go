@@ -165,27 +165,27 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 			have = &flatPort{groups: map[uint32]ofp.Group{}}
 		}
 		j := &job{name: p.name, port: p}
-		unsure := p.unsure
-		p.unsure, p.late = false, false
+		unknown := p.unknown
+		p.unknown, p.late = false, false
 		if p.number == 0 {
 			p.failed = seen.missing(p.name)
 			continue
 		}
 		if p.failed = d.f.shadow(p.number, seen.foreign); p.failed != nil {
-			p.settled = false // what it has ends by its timer
+			p.current = false // what it has ends by its timer
 			continue
 		}
 		if p.action != vlanrules.Update {
-			j.steps = d.f.shut(have)
+			j.steps = d.f.removeAll(have)
 			jobs = append(jobs, j)
 			continue
 		}
-		steps, then := d.f.open(p.number, have, stale)
+		steps, then := d.f.setStale(p.number, have, stale)
 		if j.steps = steps; wasKnown && len(steps) > 0 {
 			repaired = append(repaired, "port "+p.name+": its fallback was not as csig writes it")
 		}
-		if wasKnown && p.settled && !sameBands(&p.flat, &then) {
-			if p.settled = false; d.cfg.Now().Before(p.until) && !unsure {
+		if wasKnown && p.current && !sameBands(&p.flat, &then) {
+			if p.current = false; d.cfg.Now().Before(p.until) && !unknown {
 				repaired = append(repaired, "port "+p.name+": its flows were changed")
 			}
 		}
@@ -193,7 +193,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 		jobs = append(jobs, j)
 	}
 	for _, number := range slices.Sorted(maps.Keys(ports)) { // of no port of the setup
-		jobs = append(jobs, &job{name: seen.names[number], steps: d.f.shut(ports[number])})
+		jobs = append(jobs, &job{name: seen.names[number], steps: d.f.removeAll(ports[number])})
 	}
 	for _, run := range [][]*job{{first}, jobs} {
 		if _, err := d.run(ctx, run...); err != nil {
@@ -212,7 +212,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 			return nil, refusal(j.err())
 		case p == nil:
 		case j.err() != nil:
-			p.failed, p.settled = refusal(j.err()), false
+			p.failed, p.current = refusal(j.err()), false
 			d.known.Doubt()
 		case next[j] != nil:
 			p.flat = *next[j]

@@ -194,7 +194,7 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		if p.Action != vlanrules.Update {
 			continue
 		}
-		if steps, _ := f.open(number, have, stale); len(steps) > 0 {
+		if steps, _ := f.setStale(number, have, stale); len(steps) > 0 {
 			p.Damaged = "its fallback is not as csig writes it"
 		}
 	}

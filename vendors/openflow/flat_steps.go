@@ -82,10 +82,10 @@ func (p *flatPort) write(groups []ofp.Group, always bool) (mods []ofp.Mod) {
 	return mods
 }
 
-// open are the steps after which a port has its stale entries, and no others in their
+// setStale are the steps after which a port has its stale entries, and no others in their
 // place. Between a deletion of one and the addition of what replaces it tags pass:
 // that is with another layout, whose tags nothing of before has a meaning for.
-func (f *flat) open(number uint32, p *flatPort, entries []cover) (steps [][]ofp.Mod, then flatPort) {
+func (f *flat) setStale(number uint32, p *flatPort, entries []cover) (steps [][]ofp.Mod, then flatPort) {
 	then = *p
 	want := f.flows(rowStale, number, entries, 0)
 	var wrong, missing []ofp.Flow
@@ -124,9 +124,9 @@ func (f *flat) open(number uint32, p *flatPort, entries []cover) (steps [][]ofp.
 	return steps, then
 }
 
-// shut are the steps after which a port has nothing of csig's: tags have the value of
+// removeAll are the steps after which a port has nothing of csig's: tags have the value of
 // before, then the stale one, then they pass.
-func (f *flat) shut(p *flatPort) (steps [][]ofp.Mod) {
+func (f *flat) removeAll(p *flatPort) (steps [][]ofp.Mod) {
 	for _, row := range []int{rowBand0, rowBand1, rowStale} {
 		if mods := deletes(p.rows[row]); len(mods) > 0 {
 			steps = append(steps, mods)

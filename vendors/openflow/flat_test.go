@@ -224,7 +224,7 @@ func open(t *testing.T, f *flat, sw *flatSwitch, p *flatPort) {
 	if p.groups == nil {
 		p.groups = map[uint32]ofp.Group{}
 	}
-	steps, then := f.open(2, p, stale)
+	steps, then := f.setStale(2, p, stale)
 	for _, mods := range steps {
 		for _, m := range mods {
 			sw.do(m)
@@ -358,7 +358,7 @@ func TestFlatAnyOrder(t *testing.T) {
 				})
 			}
 			*p = sw.port(f, 2)
-			for _, mods := range f.shut(p) {
+			for _, mods := range f.removeAll(p) {
 				for _, m := range mods {
 					sw.do(m)
 				}

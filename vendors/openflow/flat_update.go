@@ -69,7 +69,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 		if err := p.problem(); err != nil {
 			errs = append(errs, err)
 		}
-		p.settled = p.settled && !fresh
+		p.current = p.current && !fresh
 	}
 	until := start.Add(bandLasts(lease))
 	var jobs []*job
@@ -79,7 +79,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 		if p.action != vlanrules.Update || p.failed != nil || !listed[p] && !now.Before(p.until) {
 			continue
 		}
-		if left := p.until.Sub(now); p.settled && left >= lease && !p.until.After(until) { // else of a longer lease before
+		if left := p.until.Sub(now); p.current && left >= lease && !p.until.After(until) { // else of a longer lease before
 			continue
 		}
 		var entries []cover
@@ -92,7 +92,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 		j := &job{name: p.name, port: p}
 		refills[j] = d.f.band(p.number, &p.flat, entries)
 		jobs = append(jobs, j)
-		p.settled = false // until all is done
+		p.current = false // until all is done
 	}
 	if err := d.refill(ctx, jobs, refills, listed, until, res); err != nil {
 		d.known.Doubt()
@@ -105,7 +105,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 			errs = append(errs, &vendors.PortError{Port: p.name, Err: refusal(j.err())})
 			continue
 		}
-		p.flat, p.settled, p.until = refills[j].then, !p.late, until
+		p.flat, p.current, p.until = refills[j].then, !p.late, until
 		res.Ports++
 	}
 	res.Lease = bandLasts(lease)
@@ -173,7 +173,7 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 	}
 	d.known.Doubt()
 	const stepRecord = 2 << 16 // by which what is left is found, if this is cut short
-	rest := false
+	others := false            // of csig's
 	steps := map[int][]ofp.Mod{}
 	for i := range seen.own {
 		f := &seen.own[i]
@@ -181,7 +181,7 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 		step := int(f.Priority) // the lowest first
 		switch {
 		case !which(f):
-			rest = true
+			others = true
 			continue
 		case nowhere:
 			step += stepRecord
@@ -192,7 +192,7 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 	}
 	var groups []ofp.Mod // which no flow refers to by then
 	for _, g := range seen.groupList() {
-		if g.ID&ownGroupMask == ownGroup && (!rest || g.ID&rowMask != rowStale) {
+		if g.ID&ownGroupMask == ownGroup && (!others || g.ID&rowMask != rowStale) {
 			groups = append(groups, ofp.Mod{Kind: ofp.Delete, Group: &g})
 		}
 	}
@@ -206,7 +206,7 @@ func (d *Flat) clear(ctx context.Context, which func(*ofp.Flow) bool) error {
 	}
 	j.add(groups...)
 	for _, p := range d.ports {
-		p.settled, p.until = false, time.Time{}
+		p.current, p.until = false, time.Time{}
 		p.Reset()
 	}
 	_, err = d.run(ctx, j)

@@ -52,7 +52,7 @@ func TestForeignFlows(t *testing.T) {
 		var refused []string
 		vendors.EachPort(err, func(port string, err error) {
 			if refused = append(refused, port); !strings.Contains(err.Error(), "with priority") || !strings.Contains(err.Error(), "0xbeef") {
-				t.Errorf("%s: port %s: it is not said which flow: %v", tc.what, port, err)
+				t.Errorf("%s: port %s: it does not name the flow: %v", tc.what, port, err)
 			}
 		})
 		if slices.Sort(refused); !slices.Equal(refused, tc.ports) || !res.Leased {

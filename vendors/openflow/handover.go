@@ -45,7 +45,7 @@ type path struct {
 	numbered int       // flows that hand frames over without one
 	middle   int       // flows that lead to the tables behind
 	bypass   int       // flows that output to ports
-	open     int       // flows that hand over frames whatever their VLAN tag
+	anyVLAN  int       // flows that hand over frames whatever their VLAN tag
 	hidden   int       // flows that may output in ways that csig does not look into
 	normal   *ofp.Flow // outputs to NORMAL, FLOOD or ALL
 	vlan     *ofp.Flow // hands frames over that seem to have an ordinary VLAN's tag
@@ -75,7 +75,7 @@ func (s *state) pathOf(csigTPID uint16) *path {
 			count(&p.middle, f)
 		}
 		if noTag := f.Match.VIDMask == ofp.VLANPresent|0xfff && f.Match.VID == 0; toCSIG && !noTag {
-			count(&p.open, f)
+			count(&p.anyVLAN, f)
 		}
 		past := false
 		for _, port := range e.Ports {
@@ -110,10 +110,10 @@ func (s *state) pathOf(csigTPID uint16) *path {
 // takesVLANs is which flows may hand over frames with an ordinary VLAN tag, where the operator
 // declares that none does: no match sees a TPID, so csig cannot check it.
 func (p *path) takesVLANs(declared OrdinaryVLANs) string {
-	if declared != NotHandedOver || p.open == 0 {
+	if declared != NotHandedOver || p.anyVLAN == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of these, which csig cannot check", count(p.open, "flow hands frames over", "flows hand frames over"), at(p.first[&p.open]), declared)
+	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of these, which csig cannot check", count(p.anyVLAN, "flow hands frames over", "flows hand frames over"), at(p.first[&p.anyVLAN]), declared)
 }
 
 // portIn is the port that a frame came in by (OFPP_IN_PORT).

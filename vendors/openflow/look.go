@@ -54,10 +54,10 @@ func (d *Driver) compareLook(s *state, found *vendors.Setup) {
 	for i := range found.Ports {
 		q := &found.Ports[i]
 		p := d.byName[q.Port]
-		if p == nil || !p.settled || p.aside || q.Damaged != "" {
+		if p == nil || !p.current || p.fallback || q.Damaged != "" {
 			continue
 		}
-		if is := flows[p.number]; is == nil || is.unreadable || is.aside || !sameEntries(is.entries, p.have) {
+		if is := flows[p.number]; is == nil || is.unreadable || is.fallback || !sameEntries(is.entries, p.have) {
 			q.Damaged = fmt.Sprintf("flows of table %s are not as this process left them", s.tableText(s.base+tableLive))
 		}
 	}

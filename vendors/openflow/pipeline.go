@@ -33,7 +33,7 @@ const (
 	priorityStrip    = 310
 	priorityPass     = 300
 	priorityOther    = 290 // as priorityPass, of ports that are in no setup
-	priorityAside    = 200
+	priorityFallback = 200
 	priorityLease    = 101 // and one more
 	priorityUnleased = 0
 
@@ -103,12 +103,12 @@ func (p *pipeline) pass(port uint32, inSetup bool) ofp.Flow {
 	return p.flow(tableSelect, priority, to(port), output(port))
 }
 
-// aside has a port fall back alone, while others have their values.
-func (p *pipeline) aside(port uint32) ofp.Flow {
-	return p.next(p.flow(tableSelect, priorityAside, to(port), nil), tableStale)
+// fallback has a port fall back alone, while others have their values.
+func (p *pipeline) fallback(port uint32) ofp.Flow {
+	return p.next(p.flow(tableSelect, priorityFallback, to(port), nil), tableStale)
 }
 
-func isAside(f *ofp.Flow) bool { return f.Priority == priorityAside }
+func isFallback(f *ofp.Flow) bool { return f.Priority == priorityFallback }
 
 func (p *pipeline) strip(table int, priority uint16, port uint32) ofp.Flow {
 	return p.flow(table, priority, tagged(port), ofp.Actions(nil).PopVLAN().Output(port))
@@ -124,14 +124,14 @@ const leases = 2
 
 // lease is one of two flows that expire. They are renewed in turns: a switch may
 // delete a flow before it adds it again, and the other one is there meanwhile.
-func (p *pipeline) lease(turn int, seconds uint16) ofp.Flow {
-	f := p.next(p.flow(tableSelect, priorityLease+uint16(turn), ofp.Match{}, nil), tableLive)
+func (p *pipeline) lease(slot int, seconds uint16) ofp.Flow {
+	f := p.next(p.flow(tableSelect, priorityLease+uint16(slot), ofp.Match{}, nil), tableLive)
 	f.HardTimeout = seconds
 	return f
 }
 
-// rest sends frames out as they are that no entry takes.
-func (p *pipeline) rest(table int, port uint32) ofp.Flow {
+// unmatched sends frames out as they are that no entry takes.
+func (p *pipeline) unmatched(table int, port uint32) ofp.Flow {
 	return p.flow(table, priorityDefault, to(port), output(port))
 }
 
@@ -140,7 +140,7 @@ func (p *pipeline) port(port uint32, action vlanrules.Action) (flows []ofp.Flow)
 	if action != vlanrules.Update {
 		return nil
 	}
-	flows = append(flows, p.rest(tableLive, port), p.rest(tableStale, port))
+	flows = append(flows, p.unmatched(tableLive, port), p.unmatched(tableStale, port))
 	if p.setup.OnStale == inventory.StaleStrip {
 		flows = append(flows, p.strip(tableStale, priorityEntry, port))
 	}

@@ -21,7 +21,7 @@ func TestRemove(t *testing.T) {
 		{"it leads to the table behind", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=goto_table:12", 3},
 		{"it resubmits, which OpenFlow 1.3 does not have", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=resubmit(,10)", 3},
 		{"it outputs", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=output:2", 0},
-		{"it leads elsewhere", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=goto_table:13", 0},
+		{"it leads to another table", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=goto_table:13", 0},
 		{"there is none", "", 0},
 	} {
 		l.handOver(3)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRepairs looks at frames after every message of a repair: none passes untouched,
-// and what is led to the stale table meets all of it.
+// and what is sent to the stale table meets all of it.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 2, oftest.Faults{})
@@ -79,8 +79,8 @@ func TestRepairs(t *testing.T) {
 			}
 			mu.Unlock()
 			l.is(t, tc.what, 2, 7<<7|5)
-			if strings.Contains(l.flows(), fmt.Sprintf("priority=%d", priorityAside)) {
-				t.Errorf("%s: the port is still led to the stale table\n%s", tc.what, l.flows())
+			if strings.Contains(l.flows(), fmt.Sprintf("priority=%d", priorityFallback)) {
+				t.Errorf("%s: the port is still sent to the stale table\n%s", tc.what, l.flows())
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (d *device) run(ctx context.Context, jobs ...*job) (sent int, err error) {
 	defer func() {
 		for _, j := range jobs {
 			if err != nil && j.port != nil {
-				j.port.unsure = true
+				j.port.unknown = true
 			}
 		}
 	}()
@@ -99,7 +99,7 @@ func (d *device) run(ctx context.Context, jobs ...*job) (sent int, err error) {
 		for _, r := range refused {
 			d.refused(jobs, r)
 		}
-		if err := d.settle(ctx); err != nil {
+		if err := d.awaitEffect(ctx); err != nil {
 			return sent, err
 		}
 	}
@@ -146,8 +146,8 @@ func (d *device) exchange(ctx context.Context, mods []ofp.Mod) ([]*ofp.Error, er
 // maxLate bounds how often changes are held back by refusals of earlier ones.
 const maxLate = 8
 
-// settle waits until what the switch has acknowledged has taken effect.
-func (d *device) settle(ctx context.Context) error {
+// awaitEffect waits until what the switch has acknowledged has taken effect.
+func (d *device) awaitEffect(ctx context.Context) error {
 	if d.cfg.AckDelay == 0 {
 		return nil
 	}

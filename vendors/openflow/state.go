@@ -123,10 +123,10 @@ const maxText = 200
 
 // seen is what the flows of one port in csig's tables are.
 type seen struct {
-	pass, strip, aside bool
-	updates            bool // it has flows of a port that updates
-	entries            vlanrules.Table
-	unreadable         bool // there are flows among its entries that are none
+	pass, strip, fallback bool
+	updates               bool // it has flows of a port that updates
+	entries               vlanrules.Table
+	unreadable            bool // there are flows among its entries that are none
 }
 
 // portFlows are the flows of ports, by their numbers.
@@ -149,11 +149,11 @@ func (s *state) portFlows() map[uint32]*seen {
 			p.strip = p.strip || f.Priority == priorityStrip
 		case table == tableSelect && f.Match == to(number):
 			p.pass = p.pass || f.Priority == priorityPass
-			p.aside = p.aside || f.Priority == priorityAside
+			p.fallback = p.fallback || f.Priority == priorityFallback
 		case table == tableSelect:
 		case table == tableLive && f.Match == to(number):
-			rest := pipe.rest(tableLive, number)
-			p.updates, p.unreadable = true, p.unreadable || f.Key() == rest.Key() && !same(f, &rest)
+			want := pipe.unmatched(tableLive, number)
+			p.updates, p.unreadable = true, p.unreadable || f.Key() == want.Key() && !same(f, &want)
 		case table == tableLive:
 			e, ok := pipe.readEntry(f)
 			if p.updates = true; !ok {
@@ -253,8 +253,8 @@ func (s *state) extra(pipe *pipeline, setup *vendors.Setup, f *ofp.Flow) string 
 		return ""
 	}
 	if setup.ActionOf(name) == vlanrules.Update {
-		aside := pipe.aside(number)
-		if _, ok := pipe.readEntry(f); ok || f.Key() == aside.Key() && same(f, &aside) {
+		fallback := pipe.fallback(number)
+		if _, ok := pipe.readEntry(f); ok || f.Key() == fallback.Key() && same(f, &fallback) {
 			return ""
 		}
 	}
@@ -263,8 +263,8 @@ func (s *state) extra(pipe *pipeline, setup *vendors.Setup, f *ofp.Flow) string 
 
 // isLease tells whether a flow is one of the two that expire.
 func isLease(pipe *pipeline, f *ofp.Flow) bool {
-	for turn := range leases {
-		if l := pipe.lease(turn, 1); f.Key() == l.Key() && same(f, &l) {
+	for slot := range leases {
+		if l := pipe.lease(slot, 1); f.Key() == l.Key() && same(f, &l) {
 			return true
 		}
 	}

@@ -54,9 +54,9 @@ func (d *Driver) write(ctx context.Context, updates []vendors.PortUpdate, start 
 		// It has ended, perhaps meanwhile: under a new one its values would be back.
 		jobs = jobs[:0]
 		for _, p := range d.ports {
-			if p.action == vlanrules.Update && p.number != 0 && !listed[p] && !p.aside {
+			if p.action == vlanrules.Update && p.number != 0 && !listed[p] && !p.fallback {
 				j := &job{name: p.name, port: p}
-				d.setAside(j)
+				d.toFallback(j)
 				jobs = append(jobs, j)
 			}
 		}
@@ -96,13 +96,13 @@ func (d *Driver) change(ctx context.Context, jobs []*job, res *vendors.UpdateRes
 
 // fallBack has ports fall back whose flows were refused, and deletes their live
 // entries, which makes room for others. A port without room for the flow that leads it
-// to the stale table is led there by its live flows: to modify one takes no room.
+// to the stale table is sent there by its live flows: to modify one takes no room.
 func (d *Driver) fallBack(ctx context.Context, failed []*port) error {
 	var jobs []*job
 	for _, p := range failed {
 		if p.action == vlanrules.Update && p.number != 0 {
 			j := &job{name: p.name, port: p}
-			d.setAside(j)
+			d.toFallback(j)
 			j.add(d.clear(p))
 			jobs = append(jobs, j)
 		}
@@ -112,12 +112,12 @@ func (d *Driver) fallBack(ctx context.Context, failed []*port) error {
 	}
 	var full []*job
 	for _, j := range jobs {
-		if j.port.aside = j.err() == nil; j.port.aside {
+		if j.port.fallback = j.err() == nil; j.port.fallback {
 			continue
 		}
 		all, entries := d.clear(j.port), d.clear(j.port)
-		led := d.pipe.next(*all.Flow, tableStale)
-		all.Kind, all.Flow = ofp.ModifyAll, &led
+		stale := d.pipe.next(*all.Flow, tableStale)
+		all.Kind, all.Flow = ofp.ModifyAll, &stale
 		entries.Flow.Match = tagged(j.port.number)
 		full = append(full, &job{name: j.name, port: j.port, steps: [][]ofp.Mod{{all}, {entries}}})
 	}
@@ -135,11 +135,11 @@ func (d *Driver) fallBack(ctx context.Context, failed []*port) error {
 
 // done notes that a port's job was carried out.
 func (p *port) done() {
-	if p.aside = !p.Given() || p.Refused(); p.aside || p.late {
-		p.dirty, p.settled = true, false
+	if p.fallback = !p.Given() || p.Refused(); p.fallback || p.late {
+		p.dirty, p.current = true, false
 		return
 	}
-	p.have, p.dirty, p.settled = p.Result.Table, false, true
+	p.have, p.dirty, p.current = p.Result.Table, false, true
 }
 
 // jobFor is what brings a port to its intents; the error is why they cannot be
@@ -151,12 +151,12 @@ func (d *Driver) jobFor(p *port, intents []vlanrules.Intent) (*job, error) {
 		return j, err
 	}
 	if fresh {
-		p.settled = false
+		p.current = false
 	}
-	if p.settled || err != nil && p.aside {
+	if p.current || err != nil && p.fallback {
 		return j, err
 	}
-	rebuild := p.aside || p.dirty
+	rebuild := p.fallback || p.dirty
 	have := p.have
 	if rebuild {
 		have = nil
@@ -165,14 +165,14 @@ func (d *Driver) jobFor(p *port, intents []vlanrules.Intent) (*job, error) {
 		err = p.Compile(d.compiler, p.name, have)
 	}
 	switch {
-	case err != nil && p.aside:
+	case err != nil && p.fallback:
 	case err != nil:
-		d.setAside(j)
+		d.toFallback(j)
 	case rebuild:
 		d.rebuild(j)
 	default:
 		d.addOps(j)
-		p.settled = len(j.steps) == 0
+		p.current = len(j.steps) == 0
 	}
 	return j, err
 }
@@ -185,7 +185,7 @@ func (d *Driver) addOps(j *job) {
 	for i := range p.Result.Ops {
 		op := &p.Result.Ops[i]
 		pcp := op.Entry.Match.PCP
-		if pcp.Kind != vlanrules.Ternary || pcp.Mask != 7 || pcp.Value > 7 { // of all signals: after all, and before the rest
+		if pcp.Kind != vlanrules.Ternary || pcp.Mask != 7 || pcp.Value > 7 { // of all signals: after all, and before the others
 			for t := range next {
 				next[t] = len(j.steps) + 1
 			}
@@ -213,9 +213,9 @@ func (d *Driver) op(p *port, op *vlanrules.Op) ofp.Mod {
 	return remove(&f, p.name)
 }
 
-// setAside has the job's port fall back alone.
-func (d *Driver) setAside(j *job) {
-	f := d.pipe.aside(j.port.number)
+// toFallback has the job's port fall back alone.
+func (d *Driver) toFallback(j *job) {
+	f := d.pipe.fallback(j.port.number)
 	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
 	j.port.Reset()
 }
@@ -223,19 +223,19 @@ func (d *Driver) setAside(j *job) {
 // rebuild writes a port's live flows while no frame meets them, whatever is there.
 func (d *Driver) rebuild(j *job) {
 	p := j.port
-	aside := d.pipe.aside(p.number)
-	if !p.aside {
-		j.add(ofp.Mod{Kind: ofp.Add, Flow: &aside})
+	fallback := d.pipe.fallback(p.number)
+	if !p.fallback {
+		j.add(ofp.Mod{Kind: ofp.Add, Flow: &fallback})
 	}
 	j.add(d.clear(p))
-	rest := d.pipe.rest(tableLive, p.number)
-	mods := []ofp.Mod{{Kind: ofp.Add, Flow: &rest}}
+	unmatched := d.pipe.unmatched(tableLive, p.number)
+	mods := []ofp.Mod{{Kind: ofp.Add, Flow: &unmatched}}
 	for i := range p.Result.Table {
 		f := d.pipe.entry(tableLive, p.number, &p.Result.Table[i])
 		mods = append(mods, ofp.Mod{Kind: ofp.Add, Flow: &f})
 	}
 	j.add(mods...)
-	j.add(remove(&aside, p.name))
+	j.add(remove(&fallback, p.name))
 }
 
 // clear is the change that deletes a port's live flows, whatever they are.
@@ -244,16 +244,16 @@ func (d *Driver) clear(p *port) ofp.Mod {
 	return ofp.Mod{Kind: ofp.DeleteAll, Flow: &f, CookieMask: cookieMask}
 }
 
-// renew writes the lease's flow whose turn it is. The other one is deleted where a
+// renew writes the lease's flow that is next. The other one is deleted where a
 // longer lease before would have it outlive this one.
 func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration) error {
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return err
 	}
-	f := d.pipe.lease(d.turn, leaseSeconds(lease))
+	f := d.pipe.lease(d.slot, leaseSeconds(lease))
 	j := job{}
 	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
-	other := (d.turn + 1) % leases
+	other := (d.slot + 1) % leases
 	ends := d.cfg.Now().Add(time.Duration(f.HardTimeout) * time.Second)
 	if d.ends[other].After(ends) {
 		longer := d.pipe.lease(other, 0)
@@ -267,7 +267,7 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 		d.known.Doubt()
 		return fmt.Errorf("the switch refuses the lease: %w", j.err())
 	}
-	d.ends[d.turn], d.turn = ends, other
+	d.ends[d.slot], d.slot = ends, other
 	return nil
 }
 
