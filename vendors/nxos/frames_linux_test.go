@@ -8,6 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/nxos/nxostest"
 )
@@ -33,22 +35,67 @@ func trunk(p nxostest.Port) *plane.Trunk {
 	return t
 }
 
-// TestFrames: frames show what a TPID is, what its loss does to tags, and that they pass
-// again.
-func TestFrames(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := plane.New(t, 3)
-	const csig = 0x9100
+const csig = 0x9100
+
+// cable gives the switch a data plane, whose frames come in at its first port.
+func (b *bench) cable(t testing.TB, p *plane.Plane) {
 	b.Changed = func(list []nxostest.Port) {
 		var ports []plane.Port
 		for _, out := range list {
-			ports = append(ports, plane.Bridge(trunk(list[0]), trunk(out), 0x8100, csig))
+			ports = append(ports, plane.Bridge(trunk(list[0]), trunk(out), csig, 0x8100))
 		}
 		if _, err := p.Program(ports); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// fake is a switch for the bench, whose trunks carry these VLANs.
+func fake(t testing.TB, vlans string, outer bool) qualifytest.Fake {
+	b, p := newBench(t), plane.New(t, 3)
+	b.cable(t, p)
+	for _, port := range []string{eth1, eth2, eth3} {
+		b.Type("interface "+port, "switchport trunk allowed vlan 2-9", "switchport trunk allowed vlan "+vlans, "exit") // a change programs the plane
+		if outer {                                                                                                     // as after csig apply
+			b.Type("interface "+port, "switchport dot1q ethertype 0x9100", "exit")
+		}
+	}
+	return qualifytest.Fake{Plane: p, Ports: []string{eth1, eth2, eth3}, TPID: csig, Open: func() vendors.Driver { return b.open(t, outer) }}
+}
+
+// TestQualify: with the tag as part of untagged frames the switch passes, as far as it can be
+// judged.
+func TestQualify(t *testing.T) {
+	t.Parallel()
+	qualifytest.SetUp(t, fake(t, "1-4094", false), noUpdate, noStrip)
+}
+
+// TestLongQualify: what is wrong with the signal as the VLAN tag, and with hardware, is found.
+func TestLongQualify(t *testing.T) {
+	for name, tc := range map[string]struct {
+		vlans     string
+		outer     bool
+		faults    plane.Faults
+		ask, want string
+	}{
+		"VIDs choose the VLAN": {"2-999", true, plane.Faults{}, "bridging", "bridging-follows-vid"},
+		"reserved VLANs":       {"2-4094", true, plane.Faults{}, "vids", "vid-0-lost, vid-1-lost, vid-3968-4094-lost, vid-4095-lost"},
+		"VID 4095 dropped":     {"1-4094", false, plane.Faults{Drop4095: true}, "vids", "vid-4095-lost"},
+		"VIDs choose, hidden":  {"1-4094", false, plane.Faults{BridgeByVID: true}, "bridging", "bridging-follows-vid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			qualifytest.Judged(t, fake(t, tc.vlans, tc.outer), tc.faults, tc.ask, tc.want)
+		})
+	}
+}
+
+// TestFrames: frames show what a TPID is, what its loss does to tags, and that they pass
+// again.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t), plane.New(t, 3)
+	b.cable(t, p)
 	b.Type("interface "+eth1, "description to hosts", "switchport trunk allowed vlan 2-4093", "exit") // programs the data plane
 	tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
 	frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x0f85), tag(csig, 0x1fe5), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}

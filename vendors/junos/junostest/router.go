@@ -25,6 +25,8 @@ type Router struct {
 	Refuses string // a commit fails with this text; "": it does not
 	Cuts    bool   // a commit with TPIDs cuts off every login from then on
 
+	Changed func(tpids [][]uint16) // is called when the configuration in force has changed: the TPIDs of each port
+
 	ports     []string
 	mu        sync.Mutex // guards what follows
 	commits   clitest.Commits[[]string]
@@ -153,6 +155,12 @@ func (s *shell) Do(line string) (string, bool) {
 	}
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
+	before := s.r.commits.Count()
+	defer func() {
+		if s.r.commits.Running(); s.r.Changed != nil && s.r.commits.Count() != before {
+			s.r.Changed(s.r.tpids())
+		}
+	}()
 	switch {
 	case s.r.cut:
 		return "", true
@@ -305,6 +313,26 @@ func (s *shell) add(line string) {
 		s.candidate = append(s.candidate, line)
 		slices.Sort(s.candidate)
 	}
+}
+
+// tpids are those that each port takes for VLAN tags.
+func (r *Router) tpids() (out [][]uint16) {
+	for _, port := range r.ports {
+		var list []uint16
+		for _, line := range r.commits.Running() {
+			var tpid uint16
+			if m := tags.FindStringSubmatch(line); m != nil && m[2] == port {
+				if _, err := fmt.Sscanf(m[4], "0x%x", &tpid); err == nil {
+					list = append(list, tpid)
+				}
+			}
+		}
+		if list == nil {
+			list = []uint16{0x8100}
+		}
+		out = append(out, list)
+	}
+	return out
 }
 
 func interfaces(running []string) (out []string) {
