@@ -139,7 +139,7 @@ func (d *Flat) refill(ctx context.Context, jobs []*job, refills map[*job]*refill
 			p.Reset()
 		}
 	}
-	seconds := leaseSeconds(until.Sub(now))
+	seconds := max(1, leaseSeconds(until.Sub(now))) // 0 is for good
 	if err := step(func(r *refill) []ofp.Mod { return r.fill(seconds) }); err != nil {
 		return err
 	}

@@ -89,6 +89,13 @@ func TestFlatStandsStill(t *testing.T) {
 	}
 	is("the connection is late", was)
 	l.driver.device.cfg.Connect = connect
+	// It is over at the very end of that time: 0 would be entries that stay.
+	still.after(l.proxy, oftest.TypeGroupMod, 1, 2*time.Second)
+	l.update(t, time.Second, values[1])
+	if state := l.state(t); !strings.Contains(state, "hard_timeout=1,") || strings.Contains(state, "0, priority=30001") || strings.Contains(state, "0, priority=30002") {
+		t.Error(state)
+	}
+	values[0], values[1] = values[1], values[0]
 	// What is left of the time is what the entries have.
 	still.after(l.proxy, oftest.TypeGroupMod, 1, 90*time.Second)
 	l.update(t, time.Minute, values[1])
