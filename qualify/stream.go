@@ -192,14 +192,7 @@ func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, set
 	var wrong string
 	p := patient{Trial: t}
 	err := p.try(ctx, func() (bool, error) {
-		s, err := t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error {
-			for first := t.last(); t.last() < first+judges; { // a busy machine sends few in that time
-				if err := t.wait(ctx, still); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		s, err := t.quiet(ctx, ports, tcis, judges)
 		if err != nil {
 			return false, err
 		}
@@ -224,6 +217,18 @@ func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, set
 		return err
 	}
 	return t.Positive("a stream arrives right while nothing changes", wrong == "", "%s", wrong)
+}
+
+// quiet is a stream of so many frames at least, while nothing changes.
+func (t *Trial) quiet(ctx context.Context, ports []int, tcis []uint16, frames int) (*stream, error) {
+	return t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error {
+		for first := t.last(); t.last() < first+uint64(frames); { // a busy machine sends few in that time
+			if err := t.wait(ctx, still); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // lost is how many frames did not arrive whose tag did so in others.

@@ -1,0 +1,104 @@
+package qualify
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// rewriter is a device whose second port writes what it was given last.
+type rewriter struct {
+	device
+	mu      sync.Mutex
+	intents []vlanrules.Intent
+	updates int // so far
+	tagged  int // frames with the tag
+}
+
+func (d *rewriter) Update(_ context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.updates++
+	d.intents = updates[0].Intents
+	return vendors.UpdateResult{Leased: true, Lease: lease}, nil
+}
+
+// TestHitlessByChance: frames that are lost or altered by chance are no fault of a change, and
+// those that are so with each change are.
+func TestHitlessByChance(t *testing.T) {
+	type one struct{ updates, tagged int }
+	for _, tc := range []struct {
+		name    string
+		lost    func(d *rewriter, last *one) bool
+		altered bool
+		want    Outcome
+		found   string
+	}{
+		{"healthy", func(*rewriter, *one) bool { return false }, false, Pass, ""},
+		{"one frame in all", func(d *rewriter, _ *one) bool { return d.updates == 20 && d.tagged == 1 }, false, NotTested, "too few to tell from chance"},
+		{"one frame in all is altered", func(d *rewriter, _ *one) bool { return d.updates == 20 && d.tagged == 1 }, true, NotTested, "too few to tell from chance"},
+		{"one frame in forty", func(d *rewriter, l *one) bool { l.tagged++; return l.tagged%40 == 0 }, false, NotTested, "while nothing changes, too"},
+		{"one frame of each change", func(d *rewriter, l *one) bool {
+			first := d.updates != l.updates
+			l.updates = d.updates
+			return first
+		}, false, Fail, "is lost while its rules change"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b, out := cabled(t)
+			d, last := &rewriter{}, one{}
+			b.Driver = d
+			tpid := []byte{byte(b.Profile.TPID >> 8), byte(b.Profile.TPID)}
+			out.change = func(frame []byte) []byte {
+				if !bytes.Equal(frame[12:14], tpid) {
+					return frame
+				}
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.tagged++
+				if d.updates != last.updates {
+					d.tagged = 1
+				}
+				lost := tc.lost(d, &last)
+				last.updates = d.updates
+				switch {
+				case lost && !tc.altered:
+					return nil
+				case lost:
+					frame[len(frame)-1] ^= 1
+				}
+				binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
+				return frame
+			}
+			e := sends
+			e.Run = func(ctx context.Context, tr *Trial) error {
+				setup := tr.Setup(vlanrules.Update)
+				setup.Signals = []quantize.Signal{quantize.MinABW}
+				if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
+					return err
+				}
+				w := watched{}
+				if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
+					return err
+				}
+				return sends.Run(ctx, tr)
+			}
+			r, err := Run(t.Context(), b, options(t, e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Results[0]; got.Outcome != tc.want || !strings.Contains(got.Found, tc.found) {
+				t.Errorf("%s: %s, want %s: %s", got.Outcome, got.Found, tc.want, tc.found)
+			}
+		})
+	}
+}
