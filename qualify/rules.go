@@ -19,6 +19,7 @@ import (
 // tested.
 type Means struct {
 	Reopen   func(ctx context.Context) (vendors.Driver, error) // another management session
+	Waits    func(ackToWire time.Duration)                     // what the next session's driver waits behind the device's answers
 	Restart  func(ctx context.Context) error                   // has the switch restart, and may return before it has
 	Counters counters.Source                                   // of the switch's ports
 	SFlow    net.PacketConn                                    // where the switch's sFlow datagrams come in

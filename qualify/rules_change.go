@@ -3,6 +3,7 @@ package qualify
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -217,8 +218,36 @@ func (t *Trial) one(ctx context.Context, l *Listener, to int, tci uint16) (uint1
 // changes is how many of them hitless makes in a round.
 const changes = 40
 
+// asInUse has the driver wait behind the device's answers for as long as rule-change has
+// measured, as it does with the facts of this run: without that, its steps overtake each other.
+func (t *Trial) asInUse(ctx context.Context) (back func() error, err error) {
+	back = func() error { return nil }
+	if t.Waits == nil || t.Reopen == nil || t.runner == nil {
+		return back, nil
+	}
+	r := t.runner.report.Result("rule-change")
+	if r == nil || r.Outcome == NotTested {
+		return back, nil
+	}
+	delay := r.duration("ack_to_wire_max_ms")
+	if delay == nil {
+		return back, nil
+	}
+	t.Waits(*delay)
+	t.Note("the driver waits %v behind each answer of the device, as rule-change has measured", *delay)
+	return func() error {
+		t.Waits(0)
+		return t.reopened(context.WithoutCancel(ctx))
+	}, t.reopened(ctx)
+}
+
 // hitless changes what ports write under traffic.
-func hitless(ctx context.Context, t *Trial) error {
+func hitless(ctx context.Context, t *Trial) (err error) {
+	back, err := t.asInUse(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, back()) }()
 	setup, err := t.program(ctx, step(0), heldFor)
 	if err == nil {
 		err = t.shows(ctx, &setup, step(0), both...)

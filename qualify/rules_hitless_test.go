@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,5 +102,33 @@ func TestHitlessByChance(t *testing.T) {
 				t.Errorf("%s: %s, want %s: %s", got.Outcome, got.Found, tc.want, tc.found)
 			}
 		})
+	}
+}
+
+// TestAsInUse: hitless is tried with the delay that rule-change has measured, and what comes
+// after it without.
+func TestAsInUse(t *testing.T) {
+	b, _ := cabled(t)
+	b.Driver = &rewriter{}
+	var waited []time.Duration
+	b.Waits = func(d time.Duration) { waited = append(waited, d) }
+	b.Reopen = func(context.Context) (vendors.Driver, error) { return &rewriter{}, nil }
+	measures, uses := sends, sends
+	measures.ID, uses.ID = "rule-change", "uses"
+	measures.Run = func(ctx context.Context, tr *Trial) error {
+		tr.Measured("ack_to_wire_max_ms", 41.2)
+		return sends.Run(ctx, tr)
+	}
+	uses.Run = func(ctx context.Context, tr *Trial) error {
+		back, err := tr.asInUse(ctx)
+		if err != nil {
+			return err
+		}
+		waited = append(waited, -1)
+		return errors.Join(sends.Run(ctx, tr), back())
+	}
+	r, err := Run(t.Context(), b, options(t, measures, uses))
+	if want := []time.Duration{42 * time.Millisecond, -1, 0}; err != nil || r.Count(Pass) != 2 || !slices.Equal(waited, want) {
+		t.Errorf("%v: waits %v, want %v: %+v", err, waited, want, r)
 	}
 }

@@ -39,6 +39,8 @@ func (d *device) Remove(ctx context.Context) error {
 	return ctx.Err()
 }
 
+func (d *device) Close() error { return nil }
+
 // applies is an experiment that sets the device up and then ends in a way.
 func applies(end func(t *Trial) error) Experiment {
 	e := sends

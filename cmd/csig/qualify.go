@@ -144,8 +144,15 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 	logger := logrus.New()
 	logger.SetOutput(cmd.ErrOrStderr())
 	opener := device.NewOpener(fleet)
+	unmeasured := *d
+	unmeasured.Facts = nil // what a driver waits by them would be in what is measured, and missing in the next facts
 	open := func(ctx context.Context) (vendors.Driver, error) {
-		return opener.OpenSole(ctx, d, "csig qualify", logrus.NewEntry(logger))
+		return opener.OpenSole(ctx, &unmeasured, "csig qualify", logrus.NewEntry(logger))
+	}
+	b.Waits = func(delay time.Duration) {
+		if unmeasured.Facts = nil; delay > 0 {
+			unmeasured.Facts = &inventory.Facts{Platform: d.Platform, AckToWire: &delay}
+		}
 	}
 	b.Driver, err = open(cmd.Context())
 	here := (*device.NotHereError)(nil)
