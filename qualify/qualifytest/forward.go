@@ -23,6 +23,7 @@ func (s *Switch) receive(in *port, frame []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.received++
 	now := time.Now()
 	s.settle(now)
 	if now.Before(s.down) || bytes.Equal(frame[:5], linkLocal) && frame[5] < 0x10 {

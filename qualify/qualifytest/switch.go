@@ -40,6 +40,7 @@ type Switch struct {
 	boots    uint64
 	fillers  int // entries that match nothing
 	tagged   int // frames with tags that came in
+	received int // frames that came in
 }
 
 // station is an address in a VLAN.
