@@ -45,6 +45,16 @@ type object struct {
 // Start serves an agent of n ports until the test ends. do may be nil.
 func Start(t testing.TB, n int, do Behaviour) *Agent {
 	t.Helper()
+	var ports []string
+	for i := range n {
+		ports = append(ports, fmt.Sprintf("swp%d", i+1))
+	}
+	return StartPorts(t, do, ports...)
+}
+
+// StartPorts is Start with ports of these names.
+func StartPorts(t testing.TB, do Behaviour, ports ...string) *Agent {
+	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +63,7 @@ func Start(t testing.TB, n int, do Behaviour) *Agent {
 		Port: uint16(conn.LocalAddr().(*net.UDPAddr).Port), t: t, conn: conn, do: do,
 		began: time.Now().Add(-time.Hour), stop: make(chan struct{}),
 	}
-	a.fill(n)
+	a.fill(ports)
 	a.done.Add(1)
 	go func() {
 		defer a.done.Done()
@@ -74,7 +84,7 @@ func (a *Agent) Requests() int {
 	return a.requests
 }
 
-func (a *Agent) fill(n int) {
+func (a *Agent) fill(ports []string) {
 	add := func(kind gosnmp.Asn1BER, value func(a *Agent) any, arcs ...int) {
 		a.mib = append(a.mib, object{dotted(arcs), arcs, func(a *Agent) (gosnmp.Asn1BER, any) { return kind, value(a) }})
 	}
@@ -83,9 +93,9 @@ func (a *Agent) fill(n int) {
 	add(gosnmp.ObjectIdentifier, constant(".1.3.6.1.4.1.99999.1"), 1, 3, 6, 1, 2, 1, 1, 2, 0)
 	add(gosnmp.TimeTicks, func(a *Agent) any { return uint32(time.Since(a.began) / (10 * time.Millisecond)) }, 1, 3, 6, 1, 2, 1, 1, 3, 0)
 	add(gosnmp.TimeTicks, constant(uint32(1)), 1, 3, 6, 1, 2, 1, 31, 1, 5, 0)
-	for i := 1; i <= n; i++ {
-		name := fmt.Sprintf("swp%d", i)
-		a.Ports = append(a.Ports, name)
+	a.Ports = ports
+	for n, name := range ports {
+		i := n + 1
 		frames := func(a *Agent) uint64 { return uint64(time.Since(a.began) / time.Millisecond) }
 		in := func(sub int) []int { return []int{1, 3, 6, 1, 2, 1, 2, 2, 1, sub, i} }
 		x := func(sub int) []int { return []int{1, 3, 6, 1, 2, 1, 31, 1, 1, 1, sub, i} }
