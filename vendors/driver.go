@@ -29,6 +29,10 @@ type Facts struct {
 	// as vlanrules says of Rules.
 	Layout *Layout `json:"layout,omitempty"`
 
+	// AckWaits is how often a change waits until what the device acknowledged is on the wire
+	// (ack_to_wire of its facts), at most; 0: the driver does not wait.
+	AckWaits int `json:"ack_waits,omitempty"`
+
 	// SetupOnly is a platform whose setup gives ports that pass tags through the domain's
 	// TPID; Update is refused there.
 	SetupOnly bool `json:"setup_only,omitempty"`

@@ -285,7 +285,11 @@ func (m *measured) rules() {
 		}
 	}
 	if q.RuleChange != nil || q.AckToWire != nil {
-		t.MinUpdate = That(orZero(q.RuleChange)+orZero(q.AckToWire), m.because("rule_change"))
+		waits := time.Duration(max(1, f.AckWaits))
+		t.MinUpdate = That(orZero(q.RuleChange)+waits*orZero(q.AckToWire), m.because("rule_change"))
+		if waits > 1 && q.AckToWire != nil {
+			m.note("ack_to_wire", fmt.Sprintf("each of up to %d steps of a change waits %v: a lease that is shorter than all of them cannot be renewed in time", waits, *q.AckToWire))
+		}
 	}
 	if q.AckToWire != nil {
 		m.note("ack_to_wire", fmt.Sprintf("frames show a change of its rules up to %v after it was acknowledged", *q.AckToWire))

@@ -77,6 +77,10 @@ func TestQualified(t *testing.T) {
 		{"no strip", func(q *inventory.Facts) { q.Strip = is(false) }, func(f *Facts) string { return f.Strip.Level.String() }, "refused"},
 		{"no lease", func(q *inventory.Facts) { q.Lease = is(false) }, func(f *Facts) string { return f.Lease.Level.String() + f.Traits.LeaseSource.String() }, "refused" + ran},
 		{"slow", func(q *inventory.Facts) { q.RuleChange, q.AckToWire = is(10*time.Millisecond), is(30*time.Millisecond) }, func(f *Facts) string { return f.Traits.MinUpdate.Is.String() }, "40ms"},
+		{"slow at each step", func(*inventory.Facts) {}, func(f *Facts) string {
+			f.AckWaits = 7
+			return f.Qualified(measuredOf(func(q *inventory.Facts) { q.RuleChange, q.AckToWire = is(10*time.Millisecond), is(30*time.Millisecond) })).Traits.MinUpdate.Is.String()
+		}, "220ms"},
 		{"one VLAN tag in front", func(q *inventory.Facts) { q.TagsInFront = is(1) }, func(f *Facts) string { return f.TagDepths[1].Level.String() + verdict(f.TagDepths[2]) }, "fullfull: "},
 		{"two VLAN tags in front fail", func(q *inventory.Facts) { q.TagsInFront, q.TagsInFrontFail = is(1), is(2) }, func(f *Facts) string { return f.TagDepths[1].Level.String() + verdict(f.TagDepths[2]) }, "fullrefused: a tag behind 2 VLAN tags does not get past it (" + ran + ")"},
 		{"one VLAN tag in front fails", func(q *inventory.Facts) { q.TagsInFrontFail = is(1) }, func(f *Facts) string {

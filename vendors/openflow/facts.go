@@ -30,6 +30,7 @@ func facts(platform string) vendors.Facts {
 	f := vendors.Facts{
 		Platform:    platform,
 		Rules:       Rules(),
+		AckWaits:    7, // barriers of the longest change: docs/openflow.md
 		Traits:      traits(platform),
 		Update:      degraded(unseenR + "; " + unseenTag),
 		Strip:       degraded(anyTag),

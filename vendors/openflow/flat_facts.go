@@ -62,6 +62,7 @@ func OFDPATraits() vendors.Traits {
 // OFDPAOffline is what OF-DPA can do without a device at hand.
 func OFDPAOffline() vendors.Facts {
 	return vendors.Facts{
+		AckWaits: 3, // barriers of a change: docs/openflow.md
 		Platform: "ofdpa", Rules: FlatRules(), Layout: flatLayout(), Traits: OFDPATraits(),
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: flatUpdate},
 		Wide:   vendors.Refusal("VLAN tags have 4 bytes: Policy ACL does not see the rest of a wide tag"),
