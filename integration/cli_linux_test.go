@@ -68,7 +68,7 @@ var cliPlatforms = map[string]cliPlatform{
 	"comware": {tpid: 0x9900, inner: true, deadMan: true, start: func(t testing.TB, p *plane.Plane, here *fabric.Node) cliSwitch {
 		sw := comwaretest.New("sw1", "p1", "p2", "p3")
 		sw.Changed = func(list []comwaretest.Port) []int { return programPlane(t, p, sw.Customer, list) }
-		runClock(t, here, sw)
+		runClock(t, func(by time.Duration) { sw.Pass(by, prober(here)) })
 		return cliSwitch{sw.Shell, sw.Running, sw.Saves}
 	}},
 	"vrp": {tpid: 0x9100, start: func(t testing.TB, p *plane.Plane, _ *fabric.Node) cliSwitch {
@@ -82,7 +82,7 @@ var cliPlatforms = map[string]cliPlatform{
 		}
 		return cliSwitch{sw.Shell, sw.Running, sw.Saves}
 	}},
-	"eos": {tpid: 0x9900, gnmi: true, management: `eos: {forwarding: [{in_port: p1, eth_dst: "02:00:00:00:00:02", port: p2}]}`, start: func(t testing.TB, p *plane.Plane, _ *fabric.Node) cliSwitch {
+	"eos": {tpid: 0x9900, gnmi: true, deadMan: true, management: `eos: {forwarding: [{in_port: p1, eth_dst: "02:00:00:00:00:02", port: p2}]}`, start: func(t testing.TB, p *plane.Plane, _ *fabric.Node) cliSwitch {
 		ports := []string{"p1", "p2", "p3"}
 		sw := eostest.New("sw1", ports...)
 		sw.Changed = func(flows []eostest.Flow) int {
@@ -92,6 +92,7 @@ var cliPlatforms = map[string]cliPlatform{
 			}
 			return n
 		}
+		runClock(t, sw.Pass)
 		return cliSwitch{sw.Shell, sw.Running, sw.Saves}
 	}},
 }
@@ -339,11 +340,9 @@ func relayUDP(t testing.TB, from, to *fabric.Node, port uint16) {
 	})
 }
 
-// runClock lets time go by on a switch as it does here, and sends its probes.
-func runClock(t testing.TB, here *fabric.Node, sw *comwaretest.Switch) {
-	stop, done := make(chan struct{}), make(chan struct{})
-	t.Cleanup(func() { close(stop); <-done })
-	probe := func(address string, _ time.Duration) (answered bool) {
+// prober sends a switch's probes from a host.
+func prober(here *fabric.Node) func(address string, _ time.Duration) bool {
+	return func(address string, _ time.Duration) (answered bool) {
 		_ = here.Do(func() error { // a probe that cannot be sent is one that failed
 			c, err := net.Dial("udp", address)
 			if err != nil {
@@ -362,6 +361,12 @@ func runClock(t testing.TB, here *fabric.Node, sw *comwaretest.Switch) {
 		})
 		return answered
 	}
+}
+
+// runClock lets time go by on a switch as it does here.
+func runClock(t testing.TB, pass func(time.Duration)) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(stop); <-done })
 	go func() {
 		defer close(done)
 		last := time.Now()
@@ -372,7 +377,7 @@ func runClock(t testing.TB, here *fabric.Node, sw *comwaretest.Switch) {
 				return
 			case <-tick.C:
 				now := time.Now()
-				sw.Pass(now.Sub(last), probe)
+				pass(now.Sub(last))
 				last = now
 			}
 		}

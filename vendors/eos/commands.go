@@ -17,7 +17,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	}
 	d := Open(cfg)
 	old, now := tagging(&have), tagging(&want)
-	v := &view{flows: map[string][]string{}}
+	v := &view{flows: map[string][]string{}, handlers: map[string][]string{}}
 	add := func(name string) {
 		if v.port(name) == nil {
 			v.ports = append(v.ports, port{name: name, tpid: defaultTPID})

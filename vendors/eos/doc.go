@@ -16,5 +16,9 @@
 // https://eos.arista.com/author/8859-pandurangan/; flows as commands and their status,
 // https://github.com/aristanetworks/DirectFlowAssist (directflow_assist/DirectFlowSwitch.py,
 // tests/feature/show_directflow_detail.txt); masks of VLAN IDs,
-// https://github.com/aristanetworks/EosSdk (eos/types/directflow.h).
+// https://github.com/aristanetworks/EosSdk (eos/types/directflow.h). The dead-man: event
+// handlers, with trigger on-counters, poll interval, condition and action bash FastCli,
+// https://eos.arista.com/arista-custom-event-handler-to-take-action-based-on-interface-utilization/
+// and the configurations that https://github.com/aristanetworks/avd is tested with; that a
+// condition may be a command's output (bashCmd."…" > N) is shown by configurations alone.
 package eos

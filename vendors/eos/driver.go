@@ -46,7 +46,8 @@ type Driver struct {
 	wanted  *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	refused []error        // *PermanentError of ports that cannot have it as the switch is configured, or of all
 	signals map[string]*vendors.PortSignal
-	trial   *trial // of the next commit, nil for none
+	trial   *trial              // of the next commit, nil for none
+	armed   map[string][]string // event handlers of the dead-man; nil: not by this process
 
 	compiler *vlanrules.Compiler
 }
@@ -297,10 +298,16 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 		s.record(v, ofPort(passRecord, name), passing[name])
 	}
 	s.del(v, d.orphans(v)...)
+	for _, name := range sorted(v.handlers) {
+		id, _, _ := strings.Cut(strings.TrimPrefix(name, deadFlows), "-")
+		if f := d.forward(id); f == nil || !ports.HasPort(f.Port) {
+			s.handler(v, name, nil)
+		}
+	}
 	for i := range d.cfg.Forwarding { // of ports that do not update
 		if name := d.cfg.Forwarding[i].Port; !ports.HasPort(name) {
 			flows, damaged, _ := d.held(v, name)
-			for _, flow := range append(sorted(flows), damaged...) {
+			for _, flow := range slices.Concat(sorted(flows), damaged, d.fallen(v, name)) {
 				if !slices.Contains(s.dels, flow) {
 					s.del(v, flow)
 				}
@@ -364,8 +371,11 @@ func (d *Driver) Remove(ctx context.Context) error {
 			s.del(v, name)
 		}
 	}
+	for _, name := range sorted(v.handlers) {
+		s.handler(v, name, nil)
+	}
 	d.tag(s, v, nil, 0)
-	d.wanted = nil
+	d.wanted, d.armed = nil, nil
 	if err := d.commit(ctx, s); err != nil {
 		return err
 	}

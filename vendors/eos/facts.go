@@ -15,7 +15,8 @@ import (
 
 const (
 	noStrip    = "no command takes a tag away whatever its VID: a flow sets another VLAN, and a port is untagged for one VLAN"
-	noLease    = "a flow with a hard timeout stays in the configuration when it has expired, and only another change of it makes it again: that would be a write for each renewal; lease: none in the fleet file accepts that the last values stay advertised"
+	noLease    = "a flow with a hard timeout stays in the configuration when it has expired, and only another write makes it again: when csig agent dies, a dead-man on the switch writes the worst values"
+	deadText   = "event handlers (event-handler csig-dead-…) that look how long ago csig agent had the switch note its uptime"
 	noMask     = "match vlan takes no mask here: S > s would be a flow for each VID, up to 3,968 for each signal and forwarding flow, and all of them would change with each bucket, in about 35,000 lines of configuration"
 	untried    = "never run on hardware: no text names a model with both DirectFlow and a configurable TPID, and that match vlan takes a mask is known of EosSdk alone (csig tries it on the switch)"
 	follow     = "the VID of the tag is the VLAN that a frame is bridged and learned in: frames of no declared forwarding flow are flooded there"
@@ -94,6 +95,7 @@ func Offline() vendors.Facts {
 		ConfigUpdates: &vendors.ConfigUpdates{
 			Interval: vendors.That(minInterval, assumed("no switch was measured; a change of one forwarding flow is about 60 commands")),
 			Lines:    changeLines,
+			DeadMan:  deadText,
 		},
 		Wide:  vendors.Refusal("VLAN tags have 4 bytes: a flow does not see the rest of a wide tag"),
 		Strip: vendors.Refusal(noStrip),
@@ -110,6 +112,7 @@ func Offline() vendors.Facts {
 			"CSIG's frames that no declared forwarding flow takes are bridged in the VLAN that their VID names, which is another with each bucket: declare all, with flows of your own that forward those csig leaves alone",
 			"a commit overwrites what another user has changed since its session began (" + sessionText + "): csig reads the difference first and commits nothing that is not its own",
 			"whether a flow is in hardware is read back before the old one goes (" + statusText + ")",
+			"the dead-man needs an account that may give bash, and adds flows of the worst bucket: it is for on_stale: conservative; a line of it is up to 400 characters, and how long one may be is not known",
 			"the hash of the profile is not recorded on the switch",
 		},
 	}

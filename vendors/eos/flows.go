@@ -51,7 +51,9 @@ func (d *Driver) replace(s, old *script, v *view, port string, intents []vlanrul
 		return &vendors.PermanentError{Port: port, Err: err}
 	}
 	held, damaged, used := d.held(v, port)
+	fallen := d.fallen(v, port)
 	if len(damaged) == 0 && d.same(port, table, held) {
+		old.del(v, fallen...)
 		return nil
 	}
 	band, err := freeBand(used)
@@ -63,7 +65,7 @@ func (d *Driver) replace(s, old *script, v *view, port string, intents []vlanrul
 			return &vendors.PermanentError{Port: port, Err: err}
 		}
 	}
-	old.del(v, append(sorted(held), damaged...)...)
+	old.del(v, slices.Concat(sorted(held), damaged, fallen)...)
 	return nil
 }
 

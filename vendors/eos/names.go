@@ -31,7 +31,7 @@ func (r *rule) name() string {
 	return fmt.Sprintf("%s%s-t%d-%d-%d-%d-b%d", prefix, r.forward, r.pcp, r.vid, r.mask, r.value, r.band)
 }
 
-var flowName = regexp.MustCompile(`^csig-[0-9a-f]{8}-t[0-7]-\d{1,4}-\d{1,4}-\d{1,4}-b[0-7]$`)
+var flowName = regexp.MustCompile(`^csig-[0-9a-f]{8}-t[0-7]-\d{1,4}-\d{1,4}-\d{1,4}-b[0-8]$`)
 
 // parseRule is the inverse of name.
 func parseRule(name string) (r rule, ok bool) {

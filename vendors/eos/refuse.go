@@ -142,7 +142,7 @@ func (v *view) foreign(priority uint16) string {
 		for _, line := range v.flows[name] {
 			if n, ok := strings.CutPrefix(line, "priority "); ok {
 				if got, err := strconv.Atoi(n); err != nil || got >= int(priority) {
-					return fmt.Sprintf("flow %s has priority %s, and csig's have %d to %d: give it a lower one, or set management: {eos: {priority: N}}", name, n, priority, int(priority)+bands-1)
+					return fmt.Sprintf("flow %s has priority %s, and csig's have %d to %d: give it a lower one, or set management: {eos: {priority: N}}", name, n, priority, int(priority)+deadBand)
 				}
 			}
 		}

@@ -12,12 +12,13 @@ import (
 
 // view is what csig knows of a switch's configuration.
 type view struct {
-	flows   map[string][]string // the lines of each, sorted
-	on      bool                // DirectFlow is
-	records []string            // access lists of csig's, sorted
-	strange string              // an access list with a name of csig's that is not one, "" for none
-	ports   []port
-	vlans   [4096]bool // that there are
+	flows    map[string][]string // the lines of each, sorted
+	on       bool                // DirectFlow is
+	handlers map[string][]string // event handlers of csig's
+	records  []string            // access lists of csig's, sorted
+	strange  string              // an access list with a name of csig's that is not one, "" for none
+	ports    []port
+	vlans    [4096]bool // that there are
 }
 
 // port is an interface.
@@ -41,7 +42,7 @@ const (
 // parse reads `show running-config`: sections that begin at the margin, with their lines
 // indented by three blanks, and a flow's by six.
 func parse(lines []string) (*view, error) {
-	v := &view{flows: map[string][]string{}}
+	v := &view{flows: map[string][]string{}, handlers: map[string][]string{}}
 	v.vlans[1] = true
 	var section func(depth int, line string)
 	for _, line := range lines {
@@ -59,6 +60,9 @@ func parse(lines []string) (*view, error) {
 		}
 	}
 	for _, list := range v.flows {
+		slices.Sort(list)
+	}
+	for _, list := range v.handlers {
 		slices.Sort(list)
 	}
 	slices.Sort(v.records)
@@ -93,6 +97,10 @@ func (v *view) begin(words []string, text string) func(int, string) {
 			v.records = slices.DeleteFunc(v.records, func(n string) bool { return n == name })
 			v.strange = name
 		}
+	case len(words) == 2 && words[0] == "event-handler" && strings.HasPrefix(words[1], deadFlows):
+		name := words[1]
+		v.handlers[name] = []string{}
+		return func(_ int, line string) { v.handlers[name] = append(v.handlers[name], line) }
 	case len(words) == 2 && words[0] == "vlan":
 		v.addVLANs(words[1])
 	case len(words) == 2 && words[0] == "interface":
@@ -172,7 +180,7 @@ func (d *Driver) held(v *view, port string) (flows map[string]rule, damaged []st
 	for name, lines := range v.flows {
 		r, ok := parseRule(name)
 		f := d.forward(r.forward)
-		if !ok || f == nil || f.Port != port {
+		if !ok || f == nil || f.Port != port || r.band == deadBand {
 			continue
 		}
 		used[r.band] = true
@@ -215,7 +223,7 @@ func (d *Driver) setup(v *view) vendors.Setup {
 	ports := v.of(updateRecord)
 	orphans := d.orphans(v)
 	switch {
-	case found == 0 && (len(v.records) > 0 || len(orphans) > 0 || d.ownFlows(v) > 0):
+	case found == 0 && (len(v.records)+len(v.handlers) > 0 || len(orphans) > 0 || d.ownFlows(v) > 0):
 		s.Damaged = "the record of the setup (mac access-list csig-setup-…) is not there"
 	case found > 1:
 		s.Damaged = "there is more than one record of the setup"

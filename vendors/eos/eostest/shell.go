@@ -26,6 +26,8 @@ const (
 	listMode
 	directflowMode
 	flowMode
+	handlerMode
+	triggerMode
 )
 
 type mode struct {
@@ -128,6 +130,8 @@ func (s *shell) do(w []string, text string) (string, bool) {
 		return "", false
 	case directflowMode:
 		return s.directflow(w, text), false
+	case handlerMode, triggerMode:
+		return s.inHandler(m.name, text, m.kind == triggerMode), false
 	default:
 		return s.flow(s.config().flows[m.name], text), false
 	}
@@ -142,7 +146,10 @@ func (s *shell) exec(w []string, text string) string {
 		return "Width set to 32767 columns."
 	case text == "enable":
 		return ""
-	case text == "configure terminal":
+	case text == alive:
+		s.c.alive = s.c.uptime
+		return ""
+	case text == "configure terminal", text == "configure":
 		s.modes = []mode{{kind: global}}
 		return ""
 	case text == "write memory", text == "copy running-config startup-config":
@@ -216,6 +223,15 @@ func (s *shell) global(w []string, text string) string {
 		}
 	case text == "directflow":
 		s.modes = append(s.modes, mode{kind: directflowMode})
+	case len(w) == 2 && w[0] == "event-handler":
+		if no {
+			delete(c.handlers, w[1])
+			return ""
+		}
+		if c.handlers[w[1]] == nil {
+			c.handlers[w[1]] = &handler{lines: map[string]string{}}
+		}
+		s.modes = append(s.modes, mode{handlerMode, w[1]})
 	case len(w) == 2 && w[0] == "interface" && !no:
 		if c.iface(w[1]) == nil {
 			return invalid
@@ -340,6 +356,15 @@ func (s *shell) takes(key string, w []string) bool {
 }
 
 func (s *shell) show(text string) string {
+	if what, ok := strings.CutPrefix(text, "show running-config | include "); ok {
+		var out strings.Builder
+		for line := range strings.Lines(s.c.running.text(s.c.Name)) {
+			if strings.Contains(line, what) {
+				out.WriteString(line)
+			}
+		}
+		return out.String()
+	}
 	switch text {
 	case "show running-config":
 		return s.c.running.text(s.c.Name)

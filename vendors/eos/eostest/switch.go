@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
@@ -33,6 +34,8 @@ type Switch struct {
 	held     int // flows in hardware, of the last Changed
 	saves    int
 	changes  int
+	uptime   time.Duration
+	alive    time.Duration // the uptime that was noted
 }
 
 // session is one of the configuration.
@@ -43,11 +46,12 @@ type session struct {
 
 // config is a configuration.
 type config struct {
-	vlans  string
-	on     bool
-	flows  map[string]*flow
-	lists  map[string][]string // MAC access lists
-	ifaces []*iface
+	vlans    string
+	on       bool
+	flows    map[string]*flow
+	lists    map[string][]string // MAC access lists
+	handlers map[string]*handler
+	ifaces   []*iface
 }
 
 type flow struct {
@@ -63,16 +67,19 @@ type iface struct {
 // New returns a switch with these interfaces, which are trunks of all VLANs, and with
 // DirectFlow on.
 func New(name string, interfaces ...string) *Switch {
-	c := &config{vlans: "2-4094", on: true, flows: map[string]*flow{}, lists: map[string][]string{}}
+	c := &config{vlans: "2-4094", on: true, flows: map[string]*flow{}, lists: map[string][]string{}, handlers: map[string]*handler{}}
 	for _, i := range interfaces {
 		c.ifaces = append(c.ifaces, &iface{i, map[string]string{"switchport mode": "trunk"}})
 	}
-	return &Switch{Name: name, running: c, sessions: map[string]*session{}}
+	return &Switch{Name: name, running: c, sessions: map[string]*session{}, uptime: time.Hour}
 }
 
 func (c *config) clone() *config {
 	out := *c
-	out.flows, out.lists, out.ifaces = map[string]*flow{}, map[string][]string{}, nil
+	out.flows, out.lists, out.handlers, out.ifaces = map[string]*flow{}, map[string][]string{}, map[string]*handler{}, nil
+	for name, h := range c.handlers {
+		out.handlers[name] = &handler{maps.Clone(h.lines), h.seen}
+	}
 	for name, f := range c.flows {
 		out.flows[name] = &flow{maps.Clone(f.lines), f.seq}
 	}
@@ -161,6 +168,9 @@ func (c *config) text(hostname string) string {
 			fmt.Fprintf(&b, "   %s %s\n", key, i.lines[key])
 		}
 		b.WriteString("!\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.handlers)) {
+		fmt.Fprintf(&b, "event-handler %s\n%s!\n", name, c.handlers[name].text())
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.lists)) {
 		fmt.Fprintf(&b, "mac access-list %s\n", name)

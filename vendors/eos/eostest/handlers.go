@@ -1,0 +1,113 @@
+package eostest
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// handler is an event handler that looks at a counter of Bash's (EOS User Manual, Event
+// Manager; configurations that show it: vendors/eos/doc.go).
+type handler struct {
+	lines map[string]string // action bash, delay, timeout, poll interval, condition
+	seen  time.Duration     // when it looked last
+}
+
+// handlerKeys are the lines of a handler, in the order in which they are shown.
+var handlerKeys = []string{"action bash", "delay", "asynchronous", "timeout", "poll interval", "condition"}
+
+// text is how the running configuration shows it.
+func (h *handler) text() string {
+	var b strings.Builder
+	for _, key := range handlerKeys {
+		switch value, there := h.lines[key]; {
+		case key == "poll interval":
+			b.WriteString("   !\n   trigger on-counters\n")
+			fallthrough
+		case key == "condition":
+			if there {
+				fmt.Fprintf(&b, "      %s %s\n", key, value)
+			}
+		case there:
+			fmt.Fprintf(&b, "   %s\n", strings.TrimSpace(key+" "+value))
+		}
+	}
+	return b.String()
+}
+
+// alive is the command that notes the time, and condition how long ago that was, by the one
+// script that this interpreter of Bash knows.
+const alive = "bash timeout 10 cp /proc/uptime /tmp/csig-alive"
+
+var (
+	condition = regexp.MustCompile(`^bashCmd\."awk '\{ t\[NR\] = \$1 \} END \{ print int\(t\[1\] - t\[2\]\) \}' /proc/uptime /tmp/csig-alive" > (\d+)$`)
+	action    = regexp.MustCompile(`^FastCli -p15 -c \$'([^']+)'$`)
+)
+
+// inHandler carries out a line of an event handler, or of its trigger.
+func (s *shell) inHandler(name, text string, trigger bool) string {
+	h := s.config().handlers[name]
+	if text == "trigger on-counters" && !trigger {
+		s.modes = append(s.modes, mode{triggerMode, name})
+		return ""
+	}
+	if text == "asynchronous" && !trigger {
+		h.lines[text] = ""
+		return ""
+	}
+	for _, key := range handlerKeys {
+		value, ok := strings.CutPrefix(text, key+" ")
+		if !ok || key == "asynchronous" || trigger != (key == "poll interval" || key == "condition") {
+			continue
+		}
+		switch key {
+		case "action bash":
+			ok = action.MatchString(value)
+		case "condition":
+			ok = condition.MatchString(value)
+		default:
+			_, err := strconv.Atoi(value)
+			ok = err == nil
+		}
+		if ok {
+			h.lines[key] = value
+			return ""
+		}
+	}
+	return invalid
+}
+
+// Pass has time go by: event handlers look, and act.
+func (c *Switch) Pass(by time.Duration) {
+	for end := by; end > 0; end -= time.Second {
+		step := min(end, time.Second)
+		c.mu.Lock()
+		c.uptime += step
+		var due []string
+		for _, name := range slices.Sorted(maps.Keys(c.running.handlers)) {
+			h := c.running.handlers[name]
+			poll, err := strconv.Atoi(h.lines["poll interval"])
+			m := condition.FindStringSubmatch(h.lines["condition"])
+			if err != nil || m == nil || c.uptime-h.seen < time.Duration(poll)*time.Second {
+				continue
+			}
+			h.seen = c.uptime
+			if most, err := strconv.Atoi(m[1]); err == nil && int((c.uptime-c.alive)/time.Second) > most {
+				due = append(due, h.lines["action bash"])
+			}
+		}
+		c.mu.Unlock()
+		for _, text := range due {
+			if m := action.FindStringSubmatch(text); m != nil {
+				sh := &shell{c: c}
+				for _, line := range strings.Split(m[1], `\n`) {
+					sh.Do(line) // FastCli goes on behind a line that is refused
+				}
+			}
+		}
+	}
+}
