@@ -23,7 +23,7 @@ var Platform = inventory.Platform{
 
 // Dialect is IOS XR's command line.
 var Dialect = &setup.Dialect{
-	Platform: setuponly.Platform{Offline: Offline, Spell: setup.Spell(tpids)},
+	Platform: setuponly.Platform{Offline: Offline, Format: setup.Listed(tpids)},
 	Session: cli.Config{
 		Platform: cli.IOSXR, Mode: "configuration-exclusive", Discard: "abort",
 		Refusals: []string{"% Invalid", "% This command is not authorized"},
@@ -53,7 +53,7 @@ var Dialect = &setup.Dialect{
 	},
 }
 
-// pending tells whether a commit is on trial: a session of the client commit-confirm is one.
+// pending reports whether a commit is on trial: a session of the client commit-confirm is one.
 func pending(answer []string) bool { return slices.ContainsFunc(answer, trial.MatchString) }
 
 var trial = regexp.MustCompile(`\bClient:\s*commit-confirm`)

@@ -49,7 +49,7 @@ func Offline() vendors.Facts {
 	f := setup.Facts("iosxr", t, circuits, noUpdate, noStrip,
 		"with tag: outer, subinterfaces with two tags alone take the port's TPID (encapsulation dot1q … second-dot1q …); others see a tag of an unknown type",
 		"0x88a8 is no port's but a subinterface's (encapsulation dot1ad), and csig makes none: such a domain is refused with tag: outer",
-		"a change is committed on trial for a minute, read back over a second connection and then confirmed; a commit is persistent, and stays after a restart",
+		"a change is committed on trial for a minute, read back over a second connection and then confirmed, or taken back; the auto-revert of a whole csig apply is its agent's, and needs the device to be reachable; a commit is persistent, and stays after a restart",
 		"MTUs are without the 14 bytes of the L2 header, which IOS XR counts")
 	f.Rules = Rules()
 	return f

@@ -25,25 +25,25 @@ type One struct {
 
 // All are the platforms, which share their keys in fleet files.
 var All = []One{
-	one("junos-ex", "Juniper Junos on EX", "ether-options", offlineEX, spellListed),
-	one("junos-qfx", "Juniper Junos on QFX", "ether-options", offlineQFX, spellListed),
-	one("junos-mx", "Juniper Junos on MX", "gigether-options", offlineMX, spellAny),
+	one("junos-ex", "Juniper Junos on EX", "ether-options", offlineEX, formatListed),
+	one("junos-qfx", "Juniper Junos on QFX", "ether-options", offlineQFX, formatListed),
+	one("junos-mx", "Juniper Junos on MX", "gigether-options", offlineMX, formatAny),
 }
 
-func one(name, title, options string, offline func() vendors.Facts, spell func(uint16) (string, error)) One {
+func one(name, title, options string, offline func() vendors.Facts, format func(uint16) (string, error)) One {
 	return One{
 		Title: title,
 		Platform: inventory.Platform{
 			Name: name, Key: "junos", Doc: "Which tag of a frame CSIG's is, for the platforms junos-ex, junos-qfx and junos-mx.", Keys: (*setup.Keys)(nil),
 			PortName: portName,
 		},
-		Dialect: dialect(options, offline, spell),
+		Dialect: dialect(options, offline, format),
 	}
 }
 
 // dialect is the command line of Junos where options is the statement of an interface's
 // Ethernet options.
-func dialect(options string, offline func() vendors.Facts, spell func(uint16) (string, error)) *setup.Dialect {
+func dialect(options string, offline func() vendors.Facts, format func(uint16) (string, error)) *setup.Dialect {
 	path := func(port string) string {
 		if strings.HasPrefix(port, "ae") {
 			return "interfaces " + port + " aggregated-ether-options ethernet-switch-profile tag-protocol-id"
@@ -51,7 +51,7 @@ func dialect(options string, offline func() vendors.Facts, spell func(uint16) (s
 		return "interfaces " + port + " " + options + " ethernet-switch-profile tag-protocol-id"
 	}
 	return &setup.Dialect{
-		Platform: setuponly.Platform{Offline: offline, Spell: spell},
+		Platform: setuponly.Platform{Offline: offline, Format: format},
 		Session: cli.Config{
 			Platform: cli.Junos, Mode: "configuration-exclusive", Discard: "rollback 0",
 			Refusals: []string{"error:", "permission denied"},
@@ -96,7 +96,7 @@ func dialect(options string, offline func() vendors.Facts, spell func(uint16) (s
 	}
 }
 
-// pending tells whether a commit is on trial: the newest one, with number 0, then has the line
+// pending reports whether a commit is on trial: the newest one, with number 0, then has the line
 // "rollback pending". That it once was on trial stays beside it for good.
 func pending(answer []string) bool {
 	newest := false
@@ -113,18 +113,18 @@ func pending(answer []string) bool {
 	return false
 }
 
-// spellListed is the TPIDs of a port of a switch, which takes a list of them: ordinary tags are
+// formatListed is the TPIDs of a port of a switch, which takes a list of them: ordinary tags are
 // to stay tags.
-func spellListed(tpid uint16) (string, error) {
-	one, err := setup.Spell(tpidList)(tpid)
+func formatListed(tpid uint16) (string, error) {
+	one, err := setup.Listed(tpidList)(tpid)
 	if err != nil {
 		return "", err
 	}
 	return joined([]string{"0x8100", one}), nil
 }
 
-// spellAny is that of a router.
-func spellAny(tpid uint16) (string, error) {
+// formatAny is that of a router.
+func formatAny(tpid uint16) (string, error) {
 	if tpid == 0x8100 || tpid < 0x0600 {
 		return "", fmt.Errorf("0x%04x cannot be the TPID of CSIG tags", tpid)
 	}
@@ -231,7 +231,7 @@ func parse(answers [][]string) *setup.View {
 	return v
 }
 
-// tpidPath tells whether the words of a line are the statement of a port's TPIDs, or one that it
+// tpidPath reports whether the words of a line are the statement of a port's TPIDs, or one that it
 // is below.
 func tpidPath(w []string) bool {
 	for i, word := range w {

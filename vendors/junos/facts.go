@@ -15,7 +15,7 @@ var tpidList = vendors.TPIDList{0x8100, 0x88a8, 0x9100, 0x9200}
 func facts(name string, t vendors.Traits, source vendors.Source, table vlanrules.Caps, update string, notes ...string) vendors.Facts {
 	f := setup.Facts(name, t, source, update, noStrip, append([]string{
 		"csig gives a port 0x8100 and the domain's TPID, so that ordinary tags stay tags there; a port with any other TPID is refused",
-		"a change is committed on trial for a minute in an exclusive session, read back over a second connection and then confirmed; a commit is persistent, and stays after a restart",
+		"a change is committed on trial for a minute in an exclusive session, read back over a second connection and then confirmed, or taken back; the auto-revert of a whole csig apply is its agent's, and needs the device to be reachable; a commit is persistent, and stays after a restart",
 		"MTUs are without the 14 bytes of the L2 header, which Junos counts",
 	}, notes...)...)
 	f.Rules = table

@@ -28,7 +28,7 @@ const settle = 10 * time.Second
 
 // Dialect is NX-OS's command line.
 var Dialect = &setup.Dialect{
-	Platform: setuponly.Platform{Offline: Offline, Spell: setup.Spell(tpids), Stepwise: true},
+	Platform: setuponly.Platform{Offline: Offline, Format: setup.Listed(tpids), Stepwise: true},
 	Session:  cli.Config{Platform: cli.NXOS, Refusals: []string{"% Invalid", "% Permission denied", "Syntax error"}},
 	Enter:    "configure terminal", Leave: "end",
 	PortName: portName,

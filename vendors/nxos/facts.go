@@ -48,7 +48,7 @@ func Offline() vendors.Facts {
 	}
 	f := setup.Facts("nxos", t, mapping, noUpdate, noStrip,
 		"with tag: outer, tags with the VIDs 3968 to 4094, which are reserved VLANs, are dropped: those of S 31 are among them",
-		"csig sets the TPID again where `show interface` reports another EtherType, or a link has flapped since it was set: the configuration does not show that hardware has lost it",
+		"csig sets the TPID again where `show interface` reports another EtherType, or the switch has restarted or a link has flapped since it was set, by the time that the switch is up: the configuration does not show that hardware has lost it",
 		"a change has no auto-revert: checkpoint and rollback take back other users' changes, too, and no timer does",
 		"never saved: after a restart of the switch csig sets it up again",
 		"the MTU of a switched port is 1500 or the system's jumbo MTU",

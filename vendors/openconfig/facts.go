@@ -14,7 +14,7 @@ func Open(cfg gnmiset.Config) *gnmiset.Driver {
 
 // Platform is what package setuponly needs to know.
 func Platform() setuponly.Platform {
-	return setuponly.Platform{Offline: Offline, Spell: Spell}
+	return setuponly.Platform{Offline: Offline, Format: Spell}
 }
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }

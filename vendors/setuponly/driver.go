@@ -17,9 +17,9 @@ import (
 type Platform struct {
 	Offline func() vendors.Facts // Strip, Update and the list of TPIDs are taken from there
 
-	// Spell is a TPID as the platform's configuration has it; the error names those
+	// Format is a TPID as the platform's configuration has it; the error names those
 	// that it takes.
-	Spell func(tpid uint16) (string, error)
+	Format func(tpid uint16) (string, error)
 
 	// Stepwise is a platform without a transaction: an edit may be cut off at any line, so that
 	// the record is written before the ports, and again behind them.
@@ -124,7 +124,7 @@ func (d *Driver) setup(c *Config) (s vendors.Setup) {
 	if r.Setup == nil {
 		return s
 	}
-	ours, err := d.platform.Spell(s.TPID)
+	ours, err := d.platform.Format(s.TPID)
 	if err != nil {
 		s.Damaged = "the record of the setup: " + err.Error()
 		return s
@@ -192,7 +192,7 @@ func (p *Platform) Edits(have, want vendors.Setup) (edits []PortEdit, back []str
 	if err != nil {
 		return nil, nil, err
 	}
-	ours, err := p.Spell(want.TPID)
+	ours, err := p.Format(want.TPID)
 	for _, c := range changes {
 		switch {
 		case c.Port == "":
@@ -217,7 +217,7 @@ func (p *Platform) managed(s *vendors.Setup) *vendors.Setup {
 // describe is what all ports share, in a line.
 func describe(s *vendors.Setup) string { return fmt.Sprintf("tpid=0x%04x", s.TPID) }
 
-// validate refuses what the platform cannot have, and returns its spelling of the TPID.
+// validate refuses what the platform cannot have, and returns the TPID as Format has it.
 func (p *Platform) validate(f *vendors.Facts, s *vendors.Setup) (tpid string, err error) {
 	err = s.Check(f.Strip.Reason, func(port *vendors.PortSetup) error {
 		switch {
@@ -234,7 +234,7 @@ func (p *Platform) validate(f *vendors.Facts, s *vendors.Setup) (tpid string, er
 	if p.Inner {
 		return "", nil
 	}
-	if tpid, err = p.Spell(s.TPID); err != nil {
+	if tpid, err = p.Format(s.TPID); err != nil {
 		return "", &vendors.PermanentError{Err: err}
 	}
 	return tpid, nil

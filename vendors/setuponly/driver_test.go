@@ -81,7 +81,7 @@ var platform = Platform{
 		f.Traits.TPIDChange.Is = "the port flaps"
 		return f
 	},
-	Spell: func(tpid uint16) (string, error) {
+	Format: func(tpid uint16) (string, error) {
 		if tpid != 0x88a8 && tpid != 0x9100 {
 			return "", errors.New("it takes 0x88a8 and 0x9100")
 		}

@@ -162,7 +162,7 @@ func (r record) text() (string, error) {
 	return string(text), err
 }
 
-// ours tells whether a port has the TPID that csig gave it.
+// ours reports whether a port has the TPID that csig gave it.
 func (r record) ours(p *Port) bool {
 	b := r.Before[p.Name]
 	return b.TPID != nil && (p.TPID == b.Ours || slices.Contains(b.Old, p.TPID))
@@ -207,7 +207,7 @@ func (r record) mtuBack(e *Edit, p *Port) {
 	r.Before[p.Name] = b
 }
 
-// oursMTU tells whether a port has the MTU that csig gave it.
+// oursMTU reports whether a port has the MTU that csig gave it.
 func (r record) oursMTU(p *Port) bool {
 	b := r.Before[p.Name]
 	return b.MTU != nil && (p.MTU == b.OursMTU || slices.Contains(b.OldMTU, p.MTU))

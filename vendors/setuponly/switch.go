@@ -47,7 +47,7 @@ func refused(err error) bool {
 // Port is one port that can have a TPID.
 type Port struct {
 	Name string
-	TPID string // as the platform spells it; "": not configured, its default holds
+	TPID string // as Platform.Format has it; "": not configured, its default holds
 	MTU  int    // bytes, as configured; 0: it is not, the default holds
 	Now  int    // bytes of the MTU that holds; 0: the switch does not say
 
@@ -61,7 +61,7 @@ type Edit struct {
 	Record *string // nil: it stays; "": delete it
 }
 
-// Empty tells whether nothing changes.
+// Empty reports whether nothing changes.
 func (e *Edit) Empty() bool { return len(e.Ports) == 0 && e.Record == nil }
 
 // Then is the edit followed by another one, as one.

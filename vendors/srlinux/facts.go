@@ -15,7 +15,7 @@ func Open(cfg gnmiset.Config) *gnmiset.Driver { return gnmiset.Open(Platform(), 
 
 // Platform is what package setuponly needs to know.
 func Platform() setuponly.Platform {
-	return setuponly.Platform{Offline: Offline, Spell: func(tpid uint16) (string, error) {
+	return setuponly.Platform{Offline: Offline, Format: func(tpid uint16) (string, error) {
 		name, err := openconfig.Spell(tpid) // Nokia's names are the same
 		if err != nil {
 			err = fmt.Errorf("SR Linux: %w", err)

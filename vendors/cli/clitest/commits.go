@@ -48,7 +48,7 @@ func (c *Commits[C]) Undo() {
 	}
 }
 
-// Trial tells whether a configuration waits for its confirmation.
+// Trial reports whether a configuration waits for its confirmation.
 func (c *Commits[C]) Trial() bool {
 	c.Running()
 	return c.trial

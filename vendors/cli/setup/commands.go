@@ -9,7 +9,7 @@ import (
 	"github.com/csig-agent/csig/vendors/setuponly"
 )
 
-// recorder is a switch that is not there: it has what is written to it, and keeps the lines.
+// recorder takes the place of a switch: it has what is written to it, and keeps the lines.
 type recorder struct {
 	*Dialect
 	view  *View

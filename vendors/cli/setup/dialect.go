@@ -25,7 +25,7 @@ type Dialect struct {
 	Read  []string
 	Parse func(answers [][]string) *View
 
-	// TPID gives a port a TPID as Platform.Spell has it, MTU bytes; "" and 0 delete what is
+	// TPID gives a port a TPID as Platform.Format has it, MTU bytes; "" and 0 delete what is
 	// configured, which is old.
 	TPID func(port, tpid, old string) []string
 	MTU  func(port string, mtu int) []string

@@ -36,8 +36,8 @@ func Facts(name string, t vendors.Traits, source vendors.Source, update, strip s
 	}
 }
 
-// Spell is a TPID as a platform with a list of them has it.
-func Spell(takes vendors.TPIDList) func(tpid uint16) (string, error) {
+// Listed formats a TPID for a platform that takes those of a list.
+func Listed(takes vendors.TPIDList) func(tpid uint16) (string, error) {
 	return func(tpid uint16) (string, error) {
 		if tpid != 0x8100 && slices.Contains(takes, tpid) {
 			return fmt.Sprintf("0x%04x", tpid), nil

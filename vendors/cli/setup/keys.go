@@ -8,5 +8,5 @@ type Keys struct {
 // Place is nothing: the switch is at the device's address.
 func (*Keys) Place(func(string) string) (string, bool) { return "", false }
 
-// InnerTag tells whether ports need no TPID, as without keys.
+// InnerTag reports whether ports need no TPID, as without keys.
 func (k *Keys) InnerTag() bool { return k == nil || k.Tag != "outer" }

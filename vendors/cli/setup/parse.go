@@ -27,7 +27,7 @@ func Sections(lines []string, f func(head string, lines []string)) {
 	}
 }
 
-// Hex is a TPID as Spell has it; anything else stays as it is, and is never csig's.
+// Hex is a TPID as Listed formats it; anything else stays as it is, and is never csig's.
 func Hex(word string) string {
 	n, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 16)
 	if err != nil {

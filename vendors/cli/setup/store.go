@@ -53,7 +53,7 @@ func (v *View) read() (best stored) {
 	return best
 }
 
-// readSlot is the record of a slot; headed tells whether one was written there to its end.
+// readSlot is the record of a slot; headed reports whether one was written there to its end.
 func readSlot(slot string, comments []Comment) (s stored, headed bool) {
 	s.slot = slot
 	var text, sum string

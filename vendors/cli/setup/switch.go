@@ -96,7 +96,7 @@ func (s *Switch) look(ctx context.Context, from *cli.Session) (*View, error) {
 	v := s.Parse(answers)
 	switch n := len(v.Ports); {
 	case n == 0:
-		return nil, fmt.Errorf("%q shows no interfaces that csig knows: may the account read the configuration?", s.Dialect.Read[0])
+		return nil, fmt.Errorf("%q shows no interface whose name is one of the platform: may the account read the configuration?", s.Dialect.Read[0])
 	case n > maxPorts:
 		return nil, fmt.Errorf("it shows more than %d interfaces", maxPorts)
 	}

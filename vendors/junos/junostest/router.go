@@ -82,7 +82,7 @@ func (r *Router) Commits() int {
 	return r.commits.Count()
 }
 
-// Trial tells whether a commit waits for its confirmation.
+// Trial reports whether a commit waits for its confirmation.
 func (r *Router) Trial() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,7 @@ type Port struct {
 	Native uint16
 }
 
-// Untagged tells whether frames that have no tag with the port's TPID are forwarded.
+// Untagged reports whether frames that have no tag with the port's TPID are forwarded.
 func (p *Port) Untagged() bool { return p.Native >= p.VLANs.First && p.Native <= p.VLANs.Last }
 
 // Reserved are the VLANs that no port carries.
