@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // The dead-man on the switch is event handlers, one for each flow of the fallback: how long a
@@ -246,14 +247,14 @@ func (s *script) handler(v *view, name string, lines []string) {
 
 // differs is the first line that is not as csig wrote it, "" for none.
 func differs(have, want []string) string {
-	for _, line := range want {
-		if !slices.Contains(have, line) {
-			return fmt.Sprintf("%.100q is not there", line)
-		}
-	}
 	for _, line := range have {
 		if !slices.Contains(want, line) {
-			return fmt.Sprintf("%.100q is more", line)
+			return fmt.Sprintf("%q is not csig's", untrusted.Text(line, 100))
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(have, line) {
+			return fmt.Sprintf("%q is not there", untrusted.Text(line, 100))
 		}
 	}
 	return ""

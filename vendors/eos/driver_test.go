@@ -257,6 +257,18 @@ func TestRefusedLine(t *testing.T) {
 	b.has(t, ports[2], b.driver.wanted.Fallback())
 }
 
+// TestWrittenOtherwise: where the switch writes csig's lines otherwise than it was given them,
+// and would take that for an edit at every update, nothing is written.
+func TestWrittenOtherwise(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.Shown = func(line string) string { return strings.Replace(line, " 0xf80", " mask 0xf80", 1) }
+	before := b.Running()
+	if err := b.driver.Apply(t.Context(), setupFor(ports[1])); err == nil || !strings.Contains(err.Error(), `"match vlan 128 mask 0xf80", which csig did not give`) || b.Running() != before {
+		t.Error(err)
+	}
+}
+
 // named are the ports that an error names, each once.
 func named(err error) string {
 	var names []string
@@ -402,7 +414,7 @@ func interrupted(t *testing.T, step int) {
 		bucket := 10 + uint8(n)%16
 		left := n
 		b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
-		if err := give(bucket); err == nil && n < 5 {
+		if err := give(bucket); err == nil && left < 0 {
 			t.Errorf("line %d: the session ended, and nothing was said", n)
 		}
 		b.server.Set(clitest.Faults{})

@@ -18,7 +18,7 @@ const (
 	noLease    = "a flow with a hard timeout stays in the configuration when it has expired, and only another write makes it again: when csig agent dies, a dead-man on the switch writes the worst values"
 	deadText   = "event handlers (event-handler csig-dead-…) that look how long ago csig agent had the switch note its uptime"
 	noMask     = "match vlan takes no mask here: S > s would be a flow for each VID, up to 3,968 for each signal and forwarding flow, and all of them would change with each bucket, in about 35,000 lines of configuration"
-	untried    = "never run on hardware: no text names a model with both DirectFlow and a configurable TPID, and that match vlan takes a mask is known of EosSdk alone (csig tries it on the switch)"
+	untried    = "never run on hardware: no text names a model with both DirectFlow and a configurable TPID, and that match vlan takes a mask is known of EosSdk alone (csig tries it on the switch, and not what it means)"
 	follow     = "the VID of the tag is the VLAN that a frame is bridged and learned in: frames of no declared forwarding flow are flooded there"
 	disruptive = "a port takes only frames with its own TPID for tagged: ordinary 0x8100 frames become untagged ones there (Arista, Configurable TPID)"
 )
@@ -52,7 +52,6 @@ const (
 )
 
 func traits() vendors.Traits {
-	ran := vendors.Source{Mark: vendors.Ran, From: "vendors/eos, TestEveryTag: against a fake with EOS's grammar, and masks of VIDs, and a data plane of nftables; no hardware"}
 	t := vendors.Traits{
 		Access:   vendors.That("SSH, the command line", read("scrapli/scrapligo assets/platforms/arista_eos.yaml")),
 		MatchVID: vendors.That(vendors.MatchTernary, read(sdkText)),
@@ -81,7 +80,7 @@ func traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, assumed("no such action of a flow, and no such command of a port, was found")),
 		Native: vendors.That("", assumed("no text of Arista's that mentions CSIG was found")),
 
-		UpdateSource: ran, WideSource: assumed("no text mentions tags of 8 bytes"), LeaseSource: read(statusText),
+		UpdateSource: assumed("the text has each command by itself (" + flowText + "); that a chip does all of it at once, and what a mask of VIDs means, is shown by a fake alone, with EOS's grammar and a data plane of nftables (vendors/eos, TestEveryTag)"), WideSource: assumed("no text mentions tags of 8 bytes"), LeaseSource: read(statusText),
 	}
 	t.PassthroughSource = assumed("no text states what happens to unknown ethertypes; a router forwards the protocols that it has routes for")
 	return t

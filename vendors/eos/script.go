@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // script is one change of the configuration, for a session of it.
@@ -188,7 +189,7 @@ func (d *Driver) commit(ctx context.Context, s *script) (err error) {
 		return err
 	}
 	if line := s.foreign(diff); line != "" {
-		return fmt.Errorf("another user has changed the configuration at the same time (%q), which a commit would undo: nothing was written", line)
+		return fmt.Errorf("the difference has %q, which csig did not give: another user has changed the configuration at the same time, which a commit would undo, or the switch writes a line of csig's otherwise, which csig would take for an edit; nothing was written", untrusted.Text(line, 120))
 	}
 	if err := d.send(ctx, last); err != nil {
 		return err

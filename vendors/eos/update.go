@@ -133,7 +133,7 @@ func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*sc
 	}
 	err = d.inHardware(ctx, adds)
 	known := len(failed)
-	if vendors.EachPort(err, fail); err != nil && len(failed) == known {
+	if vendors.EachPort(err, fail); err != nil && (len(failed) == known || !d.alive()) {
 		return failed, err
 	}
 	var gone [][]string // of each port

@@ -57,7 +57,7 @@ func (p *profile) texts() texts {
 			match:  read(s19 + "if-match vlan-id: 1 to 4094, the outer tag"),
 			pcp:    read(s19 + "if-match 8021p"),
 			mark:   read(s19 + "remark cvlan-id, Precautions: remark vlan-id and remark cvlan-id modify the VLAN tags of packets"),
-			stage:  read(s19 + "traffic-remark (interface view): outbound acl … vlan-id re-marks at the outbound direction; of remark vlan-id in a traffic policy the text does not name the direction"),
+			stage:  assumed(s19 + "traffic-remark (interface view): outbound acl … vlan-id re-marks at the outbound direction; of remark vlan-id in a traffic policy the text does not name the direction"),
 			order:  read(s11 + "traffic policy: at the outbound direction S5720EI, S6720EI and S6720S-EI match in the order auto, S5720HI in the order of the bindings: csig relies on none"),
 			edit:   read(s11 + "classifier behavior: updating an applied policy makes it ineffective for a short time"),
 			status: read(s11 + "display traffic-policy applied-record: success or fail, by slot"),
@@ -80,7 +80,6 @@ func (p *profile) texts() texts {
 
 func (p *profile) traits() vendors.Traits {
 	x := p.texts()
-	ran := vendors.Source{Mark: vendors.Ran, From: "vendors/vrp, TestEveryTag: against a fake with VRP's grammar and a data plane of nftables; no hardware"}
 	t := vendors.Traits{
 		Access:   vendors.That("SSH, the command line", read("scrapli/scrapligo assets/platforms/huawei_vrp.yaml")),
 		MatchVID: vendors.That(vendors.MatchRange, x.match),
@@ -108,7 +107,7 @@ func (p *profile) traits() vendors.Traits {
 		Strip:  vendors.That(vendors.StripNone, x.mark),
 		Native: vendors.That("", assumed("no text mentions CSIG")),
 
-		UpdateSource: ran, WideSource: x.match, LeaseSource: assumed("no text mentions that configuration expires"),
+		UpdateSource: assumed("the text has each command by itself (" + x.mark.From + "); that a chip does all of it at once is shown by a fake alone, with VRP's grammar and a data plane of nftables (vendors/vrp, TestEveryTag)"), WideSource: x.match, LeaseSource: assumed("no text mentions that configuration expires"),
 	}
 	t.PassthroughSource = assumed("a switch that does not know a TPID bridges the frame by what it knows")
 	return t

@@ -358,7 +358,7 @@ func (s *shell) takes(key string, w []string) bool {
 func (s *shell) show(text string) string {
 	if what, ok := strings.CutPrefix(text, "show running-config | include "); ok {
 		var out strings.Builder
-		for line := range strings.Lines(s.c.running.text(s.c.Name)) {
+		for line := range strings.Lines(s.c.shown(s.c.running)) {
 			if strings.Contains(line, what) {
 				out.WriteString(line)
 			}
@@ -367,7 +367,7 @@ func (s *shell) show(text string) string {
 	}
 	switch text {
 	case "show running-config":
-		return s.c.running.text(s.c.Name)
+		return s.c.shown(s.c.running)
 	case "show directflow detail | json":
 		return s.c.status()
 	case "show version":
@@ -384,7 +384,7 @@ func (s *shell) show(text string) string {
 		return out
 	case "show session-config diffs":
 		if s.session != "" {
-			return diff(s.c.running.text(s.c.Name), s.config().text(s.c.Name), s.session)
+			return diff(s.c.shown(s.c.running), s.c.shown(s.config()), s.session)
 		}
 	}
 	return invalid

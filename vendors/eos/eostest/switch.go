@@ -24,6 +24,9 @@ type Switch struct {
 	NoMask bool   // match vlan takes no mask
 	NoTPID bool   // the platform has no configurable TPID
 
+	// Shown is how the switch writes a line of its configuration; nil: as it was given.
+	Shown func(line string) string
+
 	// Changed is called with the flows that the configuration means when a command has
 	// changed it. It returns how many of them, in their order, are in hardware.
 	Changed func(flows []Flow) int
@@ -199,6 +202,19 @@ func (c *config) text(hostname string) string {
 		b.WriteString("!\n")
 	}
 	return b.String() + "end\n"
+}
+
+// shown is how the switch writes a configuration.
+func (c *Switch) shown(config *config) string {
+	text := config.text(c.Name)
+	if c.Shown == nil {
+		return text
+	}
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString(c.Shown(line))
+	}
+	return out.String()
 }
 
 // flowKeys are the lines of a flow, in the order in which they are shown.
