@@ -14,10 +14,8 @@ import (
 type Switch struct {
 	*Dialect
 	dial    func(ctx context.Context) (*cli.Session, error)
-	now     func() time.Time
 	session *cli.Session // nil until it is needed, and after it was lost
 	view    *View        // of the last Read
-	until   time.Time    // when the switch has taken back the change that was not confirmed last
 }
 
 var _ setuponly.Switch = (*Switch)(nil)
@@ -25,12 +23,9 @@ var _ setuponly.Switch = (*Switch)(nil)
 // Open returns the driver of a switch, which connects when it is first used. inner is that the
 // CSIG tag is not the first one there; now is nil for time.Now.
 func Open(d *Dialect, inner bool, dial func(ctx context.Context) (*cli.Session, error), now func() time.Time) *setuponly.Driver {
-	if now == nil {
-		now = time.Now
-	}
 	p := d.Platform
 	p.Inner = inner
-	return setuponly.Open(p, &Switch{Dialect: d, dial: dial, now: now}, now)
+	return setuponly.Open(p, &Switch{Dialect: d, dial: dial}, now)
 }
 
 // connect opens a session, where there is none.
@@ -63,24 +58,23 @@ func (s *Switch) Read(ctx context.Context) (*setuponly.Config, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
+	trial := ""
+	if s.Commit != nil { // first: a trial that ends meanwhile is not read for what stays
+		answer, err := s.session.Run(ctx, s.Commit.Show)
+		if err != nil {
+			return nil, err
+		}
+		if s.Commit.Pending(answer) {
+			trial = "a commit on the switch is not confirmed yet: until it is, or is taken back, what the switch has is no more than on trial"
+		}
+	}
 	v, err := s.look(ctx, s.session)
 	if err != nil {
 		return nil, err
 	}
 	s.view = v
 	c := s.config(v)
-	if s.Commit == nil {
-		return c, nil
-	}
-	answer, err := s.session.Run(ctx, s.Commit.Show)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.Commit.Pending(answer):
-		c.Trial = "a commit on the switch is not confirmed yet: until it is, or is taken back, what the switch has is no more than on trial"
-	case s.now().Before(s.until):
-		c.Trial = "a change of csig's was not confirmed: the switch takes it back by " + s.until.UTC().Format("15:04:05 MST")
-	}
+	c.Trial = trial
 	return c, nil
 }
 
@@ -169,7 +163,6 @@ func (s *Switch) commit(ctx context.Context, lines []string, want *View) error {
 	case trial.Undone:
 		return fmt.Errorf("the change is not confirmed, and taken back: %w", trial.Err)
 	}
-	s.until = s.now().Add(c.Within)
 	return fmt.Errorf("the change is not confirmed, and the switch takes it back within %v: %w", c.Within, trial.Err)
 }
 
