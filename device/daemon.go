@@ -154,6 +154,11 @@ func (t *Daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 			t.runs, err = t.fetch(ctx, s.Config)
 		}
 	}
+	if err == nil && s.Profile == "" && s.Config != "" && !s.Nothing() { // its platform has no record of it
+		if own, bad := t.runs.read(); bad == nil { // else it is refused where it is used
+			s.Profile = own.Profile.Hash()
+		}
+	}
 	return s, err
 }
 

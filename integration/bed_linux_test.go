@@ -207,33 +207,6 @@ func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...), socket)
 }
 
-// ran runs a command that is csig, and returns what it prints and its exit code.
-func ran(t testing.TB, cmd interface{ CombinedOutput() ([]byte, error) }) (string, int) {
-	t.Helper()
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return string(out), exit.ExitCode()
-	case err != nil:
-		t.Fatal(err)
-	}
-	return string(out), 0
-}
-
-// exits runs a command that is csig, wants an exit code, and returns what it prints.
-func exits(t testing.TB, code int, cmd interface {
-	CombinedOutput() ([]byte, error)
-	String() string
-}) string {
-	t.Helper()
-	out, got := ran(t, cmd)
-	if got != code {
-		t.Fatalf("%s: exit code %d, want %d\n%s", cmd, got, code, out)
-	}
-	return out
-}
-
 // operator runs csig at a host, in a folder with its fleet file.
 type operator struct {
 	t     testing.TB

@@ -1,14 +1,10 @@
 package integration
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -120,36 +116,10 @@ func (s *tags) untouched(f *probe.Received) bool {
 
 func (s *tags) updated(f *probe.Received) bool { return f.Tagged && !s.untouched(f) }
 
-// event is a line of csig's --json.
-type event struct{ Event, Stage, Wave, Device string }
-
-// follow runs a command with --json, calls f for each thing that it does, and
-// returns its standard error and its exit code.
+// follow is follow of the row's csig.
 func (r *row) follow(f func(event), args ...string) (string, int) {
 	r.t.Helper()
-	cmd := r.command(append(args, "--json")...)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(pipe); lines.Scan(); {
-		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			r.t.Errorf("%s: %v", lines.Text(), err)
-		}
-		f(e)
-	}
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		r.t.Fatal(err)
-	}
-	return log.String(), cmd.ProcessState.ExitCode()
+	return follow(r.t, r.command(append(args, "--json")...), f)
 }
 
 // Switches that are driven remotely, through

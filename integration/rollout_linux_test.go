@@ -1,10 +1,8 @@
 package integration
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -13,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -340,7 +337,8 @@ func (r *row) killAtEveryStep(undos func(kill int) []bool) {
 	for kill := 1; events == 0; kill++ {
 		for _, undo := range undos(kill) {
 			journal := r.path(fmt.Sprintf("journal-%d-%v", kill, undo))
-			killed := r.applyAndKill(kill, journal)
+			apply := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
+			killed := killAt(t, apply, kill, func(event) {})
 			if !killed {
 				events = kill - 1
 				r.want(0, "rollback", journal)
@@ -362,42 +360,4 @@ func (r *row) killAtEveryStep(undos func(kill int) []bool) {
 	if events < 14 { // seven steps, each with a beginning and an end
 		t.Errorf("only %d events", events)
 	}
-}
-
-// applyAndKill runs apply and kills it when it reports the nth event of a
-// step; false when the plan ended before.
-func (r *row) applyAndKill(nth int, journal string) bool {
-	r.t.Helper()
-	cmd := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	killed, events := false, 0
-	for lines := bufio.NewScanner(pipe); lines.Scan(); {
-		var p struct {
-			Event string `json:"event"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
-			r.t.Fatalf("%s: %v", lines.Text(), err)
-		}
-		if p.Event != "start" && p.Event != "done" {
-			continue
-		}
-		if events++; events == nth {
-			killed = true
-			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				r.t.Fatal(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err != nil && !killed {
-		r.t.Fatalf("apply: %v\n%s", err, log.String())
-	}
-	return killed
 }
