@@ -64,6 +64,9 @@ func Faulty(t *testing.T, fake func(t testing.TB) Fake) {
 	}
 }
 
+// needsQuiet ends what the bench finds on a machine that is too busy for it.
+const needsQuiet = "a quieter machine is needed"
+
 // SetUp has the bench judge a fake switch that csig can only set up: it forwards tags as it should,
 // and whatever takes rules or strip is not tested, for the driver's reasons.
 func SetUp(t *testing.T, f Fake, noUpdate, noStrip string) {
@@ -77,6 +80,9 @@ func SetUp(t *testing.T, f Fake, noUpdate, noStrip string) {
 			why = noUpdate
 		case res.ID == "strip":
 			why = noStrip
+		}
+		if !slices.Contains(strings.Fields(rules), res.ID) && res.Outcome == qualify.NotTested && strings.HasSuffix(res.Found, needsQuiet) {
+			continue
 		}
 		if why == "" && res.Outcome != qualify.Pass || why != "" && (res.Outcome != qualify.NotTested || !strings.Contains(res.Found, why)) {
 			t.Errorf("%s: %s: %s %v; want: %s", res.ID, res.Outcome, res.Found, res.Faults, why)
@@ -95,7 +101,7 @@ func Judged(t *testing.T, f Fake, faults plane.Faults, ask, want string) {
 		for _, f := range res.Faults {
 			got = append(got, f.Code)
 		}
-		if res.Outcome == qualify.NotTested && !strings.HasSuffix(res.Found, "a quieter machine is needed") {
+		if res.Outcome == qualify.NotTested && !strings.HasSuffix(res.Found, needsQuiet) {
 			got = append(got, "not tested: "+res.Found)
 		}
 	}
