@@ -4,7 +4,7 @@
 //
 // The loop is level-based: every cycle states what the rules should be, and
 // the driver changes what differs, so that a failed cycle, a restart or a
-// hand-made change is put right by the next one.
+// hand-made change is repaired by the next one.
 package agent
 
 import (
@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +95,7 @@ type cycleState struct {
 	readAt    time.Time     // of the last reading that was computed with
 	patience  time.Duration // how long it says something: the lease of its cycle
 	seen      observation   // of the data plane
-	frozen    string        // without a lease: why ports could not be made to fall back
+	stuck     string        // without a lease: why ports could not be made to fall back
 	refresh   counters.RefreshStatus
 	overran   bool   // ticks were skipped while the cycle runs that runs now
 	advised   uint64 // of Skipped, when a longer schedule was advised
@@ -184,25 +183,6 @@ func (a *Agent) afterCycle(ctx context.Context) {
 	}
 }
 
-func (a *Agent) release() error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
-	defer cancel()
-	err := a.cfg.Driver.Release(ctx)
-	if err == nil {
-		a.mu.Lock()
-		a.cycle.seen.fallback = true
-		if now := a.cfg.Now(); now.Before(a.cycle.LeaseEnds) {
-			a.cycle.LeaseEnds = now
-		}
-		a.mu.Unlock()
-	}
-	a.look(context.Background(), a.lookLimit()) // also after an error: there may be nothing left to release
-	if err == nil || a.gone() {
-		return nil
-	}
-	return fmt.Errorf("device %s: ports cannot be made to fall back: %w; %s", a.cfg.Device.Name, err, a.Left())
-}
-
 // Cycle reads the counters once and programs what they say. The error has
 // been logged and counted; the lease is renewed only when there is none.
 func (a *Agent) Cycle(ctx context.Context) error {
@@ -266,7 +246,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	var res vendors.UpdateResult
 	if ready {
 		// Nothing is programmed before the first complete window: an agent
-		// that takes over must not renew what its predecessor promised.
+		// that takes over must not renew what its predecessor advertised.
 		if writes {
 			res, err = a.update(ctx, lease, t0)
 		}
@@ -285,7 +265,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.log.Info("cycles complete again")
 	}
 	seen := a.cycle.seen // before this cycle
-	a.cycle.LastError, a.cycle.frozen = "", ""
+	a.cycle.LastError, a.cycle.stuck = "", ""
 	a.cycle.Count++
 	a.cycle.Last, a.cycle.lease = t3, lease
 	a.cycle.ReadNS, a.cycle.ComputeNS, a.cycle.ProgramNS = int64(t1.Sub(t0)), int64(t2.Sub(t1)), int64(t3.Sub(t2))
@@ -361,89 +341,6 @@ func (a *Agent) failed(ctx context.Context, next time.Time) {
 	a.checkAfterFailure(ctx, next)
 }
 
-// tooOld refuses to renew the lease on the strength of a reading that began so
-// long ago: we were stopped or the source was slow, and the lease would promise
-// what was true before the last one ended.
-func tooOld(age, lease time.Duration) error {
-	if age <= lease {
-		return nil
-	}
-	return fmt.Errorf("the reading was %v old before it could be programmed, and the lease is %v: it is dropped", age.Round(time.Millisecond), lease)
-}
-
-// noteRenewal keeps count of the lease that an update began at from and done by to
-// has given. The device counts from some instant between the two; the shorter
-// one is stated. lost tells that the rules were not all there meanwhile, fellBack
-// that ports were seen at their fallback.
-func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
-	if ended := a.cycle.LeaseEnds; !ended.IsZero() && to.After(ended) {
-		a.cycle.Lapses++
-		a.cycle.LastLapseNS = int64(to.Sub(ended))
-		log := a.log.WithFields(logrus.Fields{"lapsed": to.Sub(ended).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses, "on_stale": a.cfg.Policy.OnStale})
-		switch {
-		case lost:
-			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
-		case a.withoutLeaseLocked():
-			a.noteRenewalNoLease(fellBack)
-		default:
-			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
-		}
-	}
-	a.cycle.LeaseEnds = from.Add(lease)
-}
-
-// noteFacts takes in what the device has become able or unable to do while we
-// run; nil is nothing.
-func (a *Agent) noteFacts(f *vendors.Facts) {
-	if f == nil {
-		return
-	}
-	before := a.limitations()
-	a.mu.Lock()
-	a.facts = *f
-	now := a.limitationsLocked()
-	a.mu.Unlock()
-	for _, v := range now {
-		if !slices.Contains(before, v) {
-			a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn("the device has changed: " + v.Reason)
-		}
-	}
-	if len(now) == 0 {
-		a.log.Info("the device can do everything again")
-	}
-}
-
-// noteRefusals marks the ports that an otherwise complete update left out.
-func (a *Agent) noteRefusals(err error) {
-	if err == nil && !a.refusals {
-		return
-	}
-	why := map[string]string{}
-	var changed []findings.Finding
-	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
-	for i := range a.ports {
-		p := &a.ports[i]
-		now := why[p.cfg.Name]
-		if now == p.refused || p.held {
-			continue
-		}
-		p.refused = now
-		changed = append(changed, findings.Finding{Code: findings.NotTaken, Ports: []string{p.cfg.Name}, Reason: now})
-	}
-	a.refusals = slices.ContainsFunc(a.ports, func(p port) bool { return p.refused != "" }) // also of ports whose value was held
-	for _, f := range findings.Merge(changed) {
-		log := a.log.WithField("port", vendors.Names(f.Ports))
-		switch {
-		case f.Reason != "" && a.cfg.Shadow:
-			log.Error("would not be programmed: " + f.Reason)
-		case f.Reason != "":
-			log.Error("not programmed: " + f.Reason)
-		default:
-			log.Info("programmed again")
-		}
-	}
-}
-
 // fail counts a failed cycle and logs the first of a series.
 func (a *Agent) fail(err error) error {
 	err = fmt.Errorf("device %s: %w", a.cfg.Device.Name, err)
@@ -467,19 +364,6 @@ func (a *Agent) fail(err error) error {
 		a.cycle.LastError = msg
 	}
 	return err
-}
-
-// leaseDuration is how long rules may outlive their last renewal: three periods of
-// the schedule as it stands now, or of the source's own refreshing where that
-// takes longer, so that two lost cycles are forgiven.
-func (a *Agent) leaseDuration() time.Duration {
-	now := a.cfg.Now()
-	next := a.schedule.Next(now)
-	own := a.pipe.Refresh()
-	if own.Kind.EveryReading() {
-		own.Period = 0 // what it has instead is the schedule's, as it came out
-	}
-	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, 2*a.facts.ConfigInterval().Is, MinLease)
 }
 
 // compute turns samples into wanted intents, in a.updates, and reports

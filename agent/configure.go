@@ -50,10 +50,10 @@ func (d *Daemon) may() error {
 	return nil
 }
 
-// takeTurn waits for its turn to change something, and is to be released. A client that
+// lockChanges waits for its turn to change something, and is to be released. A client that
 // has gone away by then no longer wants the change: it may have waited behind
 // another one.
-func (d *Daemon) takeTurn(ctx context.Context) (release func(), err error) {
+func (d *Daemon) lockChanges(ctx context.Context) (release func(), err error) {
 	d.change.Lock()
 	if err = ctx.Err(); err != nil {
 		err = refuse(fmt.Errorf("the client has gone away: %w", err))

@@ -103,7 +103,7 @@ func (d *Daemon) MTUs(ctx context.Context, device string) (mtus map[string]int, 
 // SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
 // changed by a daemon that does not own the setup.
 func (d *Daemon) SetMTU(ctx context.Context, device, port string, mtu int) error {
-	release, err := d.takeTurn(ctx)
+	release, err := d.lockChanges(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,17 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -198,4 +202,56 @@ func (p *port) commit(at time.Time) {
 	}
 	p.programmed = append(p.programmed[:0], p.intents...)
 	p.took, p.since = p.view.Last, at
+}
+
+// noteFacts takes in what the device has become able or unable to do while we
+// run; nil is nothing.
+func (a *Agent) noteFacts(f *vendors.Facts) {
+	if f == nil {
+		return
+	}
+	before := a.limitations()
+	a.mu.Lock()
+	a.facts = *f
+	now := a.limitationsLocked()
+	a.mu.Unlock()
+	for _, v := range now {
+		if !slices.Contains(before, v) {
+			a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn("the device has changed: " + v.Reason)
+		}
+	}
+	if len(now) == 0 {
+		a.log.Info("the device can do everything again")
+	}
+}
+
+// noteRefusals marks the ports that an otherwise complete update left out.
+func (a *Agent) noteRefusals(err error) {
+	if err == nil && !a.refusals {
+		return
+	}
+	why := map[string]string{}
+	var changed []findings.Finding
+	vendors.EachPort(err, func(port string, err error) { why[port] = err.Error() })
+	for i := range a.ports {
+		p := &a.ports[i]
+		now := why[p.cfg.Name]
+		if now == p.refused || p.held {
+			continue
+		}
+		p.refused = now
+		changed = append(changed, findings.Finding{Code: findings.NotTaken, Ports: []string{p.cfg.Name}, Reason: now})
+	}
+	a.refusals = slices.ContainsFunc(a.ports, func(p port) bool { return p.refused != "" }) // also of ports whose value was held
+	for _, f := range findings.Merge(changed) {
+		log := a.log.WithField("port", vendors.Names(f.Ports))
+		switch {
+		case f.Reason != "" && a.cfg.Shadow:
+			log.Error("would not be programmed: " + f.Reason)
+		case f.Reason != "":
+			log.Error("not programmed: " + f.Reason)
+		default:
+			log.Info("programmed again")
+		}
+	}
 }

@@ -41,7 +41,7 @@ func (d *Daemon) revertFile() string { return d.cfg.File + ".armed" }
 // that it runs now, or none. A pending one is cancelled first. An error that wraps
 // errors.ErrUnsupported says why it cannot.
 func (d *Daemon) StartRevert(ctx context.Context, device string, after time.Duration) (token string, err error) {
-	release, err := d.takeTurn(ctx)
+	release, err := d.lockChanges(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func (d *Daemon) StartRevert(ctx context.Context, device string, after time.Dura
 // Confirm keeps the changes since StartRevert. Its error wraps vendors.ErrReverted when no
 // auto-revert is pending any more.
 func (d *Daemon) Confirm(ctx context.Context, token string) error {
-	release, err := d.takeTurn(ctx)
+	release, err := d.lockChanges(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func (d *Daemon) checkToken(token string) error {
 	return nil
 }
 
-// beginChange is takeTurn for a change of the setup. One with a token belongs to an
+// beginChange is lockChanges for a change of the setup. One with a token belongs to an
 // auto-revert, and comes too late after it; any other cancels a pending auto-revert, so
 // that the change stays.
 func (d *Daemon) beginChange(ctx context.Context, token string) (release func(), err error) {
-	if release, err = d.takeTurn(ctx); err != nil {
+	if release, err = d.lockChanges(ctx); err != nil {
 		return nil, err
 	}
 	if token == "" {

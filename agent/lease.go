@@ -2,12 +2,77 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/vlanrules"
 )
+
+// leaseDuration is how long rules may outlive their last renewal: three periods of
+// the schedule as it stands now, or of the source's own refreshing where that
+// takes longer, so that two lost cycles are forgiven.
+func (a *Agent) leaseDuration() time.Duration {
+	now := a.cfg.Now()
+	next := a.schedule.Next(now)
+	own := a.pipe.Refresh()
+	if own.Kind.EveryReading() {
+		own.Period = 0 // what it has instead is the schedule's, as it came out
+	}
+	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, 2*a.facts.ConfigInterval().Is, MinLease)
+}
+
+// tooOld refuses to renew the lease on the strength of a reading that began so
+// long ago: we were stopped or the source was slow, and the lease would advertise
+// what was true before the last one ended.
+func tooOld(age, lease time.Duration) error {
+	if age <= lease {
+		return nil
+	}
+	return fmt.Errorf("the reading was %v old before it could be programmed, and the lease is %v: it is dropped", age.Round(time.Millisecond), lease)
+}
+
+// noteRenewal keeps count of the lease that an update began at from and done by to
+// has given. The device counts from some instant between the two; the shorter
+// one is stated. lost tells that the rules were not all there meanwhile, fellBack
+// that ports were seen at their fallback.
+func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
+	if ended := a.cycle.LeaseEnds; !ended.IsZero() && to.After(ended) {
+		a.cycle.Lapses++
+		a.cycle.LastLapseNS = int64(to.Sub(ended))
+		log := a.log.WithFields(logrus.Fields{"lapsed": to.Sub(ended).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses, "on_stale": a.cfg.Policy.OnStale})
+		switch {
+		case lost:
+			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
+		case a.withoutLeaseLocked():
+			a.noteRenewalNoLease(fellBack)
+		default:
+			log.Warn("lease expired before its renewal: the data plane had fallen back; renewed")
+		}
+	}
+	a.cycle.LeaseEnds = from.Add(lease)
+}
+
+// release gives up the lease: ports fall back.
+func (a *Agent) release() error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
+	defer cancel()
+	err := a.cfg.Driver.Release(ctx)
+	if err == nil {
+		a.mu.Lock()
+		a.cycle.seen.fallback = true
+		if now := a.cfg.Now(); now.Before(a.cycle.LeaseEnds) {
+			a.cycle.LeaseEnds = now
+		}
+		a.mu.Unlock()
+	}
+	a.look(context.Background(), a.lookLimit()) // also after an error: there may be nothing left to release
+	if err == nil || a.gone() {
+		return nil
+	}
+	return fmt.Errorf("device %s: ports cannot be made to fall back: %w; %s", a.cfg.Device.Name, err, a.Left())
+}
 
 // Where the data plane cannot expire rules (Facts.Lease is refused), only
 // this process can withdraw what it wrote: it makes ports fall back when a lease would
@@ -64,10 +129,10 @@ func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	log := a.log.WithFields(logrus.Fields{"without_news": (now.Sub(ended) + c.lastLease).Round(time.Millisecond).String(), "on_stale": a.cfg.Policy.OnStale})
 	switch {
 	case err == nil:
-		c.frozen = ""
+		c.stuck = ""
 		log.Warn("no cycle has completed for too long, and the device cannot expire rules: its ports were made to fall back")
-	case c.frozen != err.Error():
-		c.frozen = err.Error()
+	case c.stuck != err.Error():
+		c.stuck = err.Error()
 		log.WithError(err).Error("no cycle has completed for too long, and ports cannot be made to fall back: the last values stay advertised")
 	}
 }
