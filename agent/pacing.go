@@ -68,7 +68,7 @@ func (a *Agent) pace(now time.Time) (bool, error) {
 	}
 	due := a.mayWriteLocked(now)
 	if c.failed != nil && (!due || a.fallbackDueLocked(now)) { // that would be the turn of a Release
-		return false, fmt.Errorf("programming: %w; tried again when %v have passed, because each try is a change of configuration", c.failed, every)
+		return false, fmt.Errorf("programming: %w; tried again when %v have passed, because each try is a change of configuration, or after twice that where its ports have to fall back first", c.failed, every)
 	}
 	fellBack := a.cycle.seen.fallback // current values have to take its place
 	worse, ripe := false, false
