@@ -30,6 +30,7 @@ type ward struct {
 	text    string
 	kept    map[string]string
 	applied int
+	bare    bool // its platform keeps no record of the profile
 }
 
 func (w *ward) Facts(context.Context, string) (vendors.Facts, error) {
@@ -42,7 +43,9 @@ func (w *ward) Setup(context.Context, string) (vendors.Setup, error) {
 		return vendors.Setup{}, nil
 	}
 	s := vendors.SetupOf(&w.runs.Profile, w.runs.Policy, &w.runs.Devices[0])
-	s.Config = w.hash()
+	if s.Config = w.hash(); w.bare {
+		s.Profile = ""
+	}
 	return s, nil
 }
 
@@ -150,18 +153,25 @@ func TestRollOutThroughADaemon(t *testing.T) {
 				if err := w.Configure(t.Context(), start, ""); err != nil {
 					t.Fatal(err)
 				}
-				w.kept = map[string]string{}
-				seen, err := NewOpener(tc.after).ObserveAll(t.Context(), 1, time.Minute, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.kept, w.bare = map[string]string{}, undoneFrom == "its own file"
 				goal := plans.RollOut
 				if tc.remove {
 					goal = plans.TakeOff
 				}
-				p, err := plans.Build(tc.after, func(d *inventory.Device) plans.Observation { return seen[d.Name] }, plans.Options{Goal: goal, Version: "test", InventoryHash: tc.after.Hash(), Now: time.Now()})
-				if err != nil || len(p.Errors()) > 0 || p.Empty() {
-					t.Fatal(err, p)
+				plan := func() *plans.Plan {
+					seen, err := NewOpener(tc.after).ObserveAll(t.Context(), 1, time.Minute, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					p, err := plans.Build(tc.after, func(d *inventory.Device) plans.Observation { return seen[d.Name] }, plans.Options{Goal: goal, Version: "test", InventoryHash: tc.after.Hash(), Now: time.Now()})
+					if err != nil || len(p.Errors()) > 0 {
+						t.Fatal(err, p)
+					}
+					return p
+				}
+				p := plan()
+				if p.Empty() {
+					t.Fatal("nothing to do")
 				}
 				if tc.change != "" && (p.Devices[0].Changes[0].What != "configuration" || !strings.Contains(p.Devices[0].Changes[0].Detail, tc.change)) {
 					t.Errorf("the plan has %+v, want %q", p.Devices[0].Changes, tc.change)
@@ -190,6 +200,9 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					if err != nil || w.text != string(want) {
 						t.Errorf("the daemon runs\n%s\nwant\n%s", w.text, want)
 					}
+				}
+				if again := plan(); !again.Empty() {
+					t.Errorf("planned again: %+v", again.Stages)
 				}
 				if err := (&rollout.Run{Journal: j, Open: NewOpener(fleet).Open}).Rollback(t.Context()); err != nil {
 					t.Fatal(err)
