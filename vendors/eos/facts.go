@@ -108,7 +108,7 @@ func Offline() vendors.Facts {
 		Notes: []string{
 			"never saved: after a restart of the switch csig writes its setup and its flows again; flows that an operator saves meanwhile come back with what they wrote then",
 			"all VLANs 1-4094 are to be there and allowed on these trunks: ingress and egress membership of the VID is checked (" + manualText + ")",
-			"CSIG's frames that no declared forwarding flow takes are bridged in the VLAN that their VID names, which is another with each bucket: declare all, with flows of your own that forward those csig leaves alone",
+			"CSIG's frames that match no declared forwarding flow are bridged in the VLAN that their VID names, which is another with each bucket: declare all, with flows of your own that forward those csig leaves alone",
 			"a commit overwrites what another user has changed since its session began (" + sessionText + "): csig reads the difference first and commits nothing that is not its own",
 			"whether a flow is in hardware is read back before the old one goes (" + statusText + ")",
 			"the dead-man needs an account that may give bash, and adds flows of the worst bucket: it is for on_stale: conservative; a line of it is up to 400 characters, and how long one may be is not known",
@@ -170,7 +170,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Notes = append(f.Notes, "DirectFlow is shut down: configure directflow, no shutdown")
 	}
 	if missing := v.missingVLANs(); missing != "" {
-		f.Notes = append(f.Notes, "VLANs that there are not: "+missing)
+		f.Notes = append(f.Notes, "VLANs that are not configured: "+missing)
 	}
 	f.Notes = append(f.Notes, fmt.Sprintf("%d flows are csig's, %d others", d.ownFlows(v), len(v.flows)-d.ownFlows(v)))
 	return f, nil

@@ -174,7 +174,7 @@ func resolve(list []Forwarding) error {
 		}
 		for j := range i {
 			if list[i].overlaps(&list[j]) {
-				return fmt.Errorf("forwarding %q and %q take the same frames: by which port do they leave?", list[j].String(), list[i].String())
+				return fmt.Errorf("forwarding %q and %q match the same frames, and a frame leaves by one port: make them disjoint", list[j].String(), list[i].String())
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package eos
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,8 +88,6 @@ func (l *lab) program(t testing.TB, flows []eostest.Flow) int {
 	}
 	return n
 }
-
-func mac(index int) string { return fmt.Sprintf("02:00:00:00:00:%02x", index+1) }
 
 // exchange sends a frame for each tag out of a port, and returns the tags they leave with.
 func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {

@@ -129,8 +129,8 @@ func (v *view) missingVLANs() string {
 
 // foreign is an object that csig's cannot be beside, and what to do; "" for none.
 func (v *view) foreign(priority uint16) string {
-	if v.strange != "" {
-		return "mac access-list " + v.strange + " has entries, and its name is csig's: rename it"
+	if v.misnamed != "" {
+		return "mac access-list " + v.misnamed + " has entries, and its name is csig's: rename it"
 	}
 	for _, name := range sorted(v.flows) {
 		if _, ok := parseRule(name); ok {

@@ -87,7 +87,7 @@ func (d *Driver) sessions(ctx context.Context, state string) (names []string, er
 	return names, nil
 }
 
-// abandon aborts what sessions that broke off have left: a switch has room for a few.
+// abandon aborts what sessions that broke off have left: a switch keeps a few.
 func (d *Driver) abandon(ctx context.Context) error {
 	left, err := d.sessions(ctx, waiting)
 	for _, name := range left {

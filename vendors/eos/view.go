@@ -16,9 +16,9 @@ type view struct {
 	on       bool                // DirectFlow is
 	handlers map[string][]string // event handlers of csig's
 	records  []string            // access lists of csig's, sorted
-	strange  string              // an access list with a name of csig's that is not one, "" for none
+	misnamed string              // an access list with a name of csig's that is not one, "" for none
 	ports    []port
-	vlans    [4096]bool // that there are
+	vlans    [4096]bool // that are configured
 }
 
 // port is an interface.
@@ -95,7 +95,7 @@ func (v *view) begin(words []string, text string) func(int, string) {
 		v.records = append(v.records, name)
 		return func(int, string) { // one with entries is an access list of a user's
 			v.records = slices.DeleteFunc(v.records, func(n string) bool { return n == name })
-			v.strange = name
+			v.misnamed = name
 		}
 	case len(words) == 2 && words[0] == "event-handler" && strings.HasPrefix(words[1], deadFlows):
 		name := words[1]

@@ -145,7 +145,7 @@ func (p *profile) facts() vendors.Facts {
 			"the order of classifiers: " + x.order.From,
 			"an edit of an applied policy: " + x.edit.From,
 			"what is in hardware: " + x.status.From,
-			"room: " + x.limits.From + "; csig leaves at most 16 of each unused",
+			"capacity: " + x.limits.From + "; csig leaves at most 16 of each unused",
 			"the TPID of outer tags is each port's own (qinq protocol): csig sets it at ports that update and have the default, and gives that back; another is refused; ports where tags come in, and which do not update, are the operator's",
 			"csig reads the running configuration, of which it keeps QoS objects and what concerns them at interfaces alone",
 			"the hash of the profile is not recorded on the switch",

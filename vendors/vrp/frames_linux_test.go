@@ -137,6 +137,52 @@ func TestBetweenLines(t *testing.T) {
 	}
 }
 
+// TestAfterABreak looks at frames while an update replaces what one that broke off has left,
+// which is entries of two values: each frame has what it had, or the new value.
+func TestAfterABreak(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, CloudEngine)
+	l.apply(t, setupFor(update(l.ports[1])...))
+	of := func(s uint8) []vlanrules.Intent {
+		return []vlanrules.Intent{intent(quantize.MinABW, s, 5), intent(quantize.MaxPD, s, 5)}
+	}
+	var tags []uint16
+	for s := range uint16(32) {
+		tags = append(tags, s<<7|126, 2<<13|s<<7|126)
+	}
+	for _, step := range [][2]uint8{{5, 20}, {20, 5}} { // a third value above both, and below
+		l.give(t, l.ports[1], of(step[0])...)
+		l.server.Set(clitest.Faults{Drop: func(line string) bool { return strings.HasPrefix(line, "display traffic-policy") }})
+		if _, err := l.driver.Update(t.Context(), []vendors.PortUpdate{{Port: l.ports[1], Intents: of(step[1])}}, time.Minute); err == nil {
+			t.Fatal("the session did not end")
+		}
+		before := l.exchange(t, 2, tags)
+		third := 2*step[1] - step[1]/2 // 30 and 8
+		var mu sync.Mutex              // guards what follows
+		looked, seen := 0, ""
+		l.server.Set(clitest.Faults{After: func(line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if running := l.Running(); running != seen {
+				seen = running
+				looked++
+				for i, got := range l.exchange(t, 2, tags) {
+					if now := model(of(third), tags[i]); got != before[i] && got != now {
+						t.Errorf("%v, after %q: %04x leaves as %04x, want %04x or %04x", step, line, tags[i], got, before[i], now)
+					}
+				}
+			}
+		}})
+		l.give(t, l.ports[1], of(third)...)
+		l.server.Set(clitest.Faults{})
+		mu.Lock()
+		if looked < 3 {
+			t.Errorf("looked %d times", looked)
+		}
+		mu.Unlock()
+	}
+}
+
 // TestSetupsInAnyOrder brings a switch from some setups to others.
 func TestSetupsInAnyOrder(t *testing.T) {
 	t.Parallel()
