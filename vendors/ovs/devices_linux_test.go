@@ -141,7 +141,7 @@ func devices(t *testing.T, tags []uint16) {
 				intents = append(intents, intent)
 			}
 			update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: intents})
-			s.Appctl("revalidator/purge") // what it cached of older flows
+			s.Settled()
 			cross(t, in, out, tags, func(tci uint16) uint16 { return model(layout == quantize.UEC, signals, tci) })
 		})
 	}

@@ -38,7 +38,7 @@ func model(uec bool, signals map[int]vlanrules.Intent, tci uint16) uint16 {
 const window = 90
 
 // settle has the switch forget what it cached of older flows.
-func (s *sandwich) settle() { s.Appctl("revalidator/purge") }
+func (s *sandwich) settle() { s.Settled() }
 
 // exchange sends a frame for each tag and returns what became of them.
 func (s *sandwich) exchange(t testing.TB, tags []uint16, shape func(tci uint16) []tag) [][]byte {

@@ -40,10 +40,6 @@ func (s *Switch) Shadow() string {
 	return filepath.Join(s.Dir, s.Bridge+"s.mgmt")
 }
 
-// Settled has frames from now on take what the bridge's tables have now: Open vSwitch
-// caches paths, and revalidator/wait may return while it corrects them.
-func (s *Switch) Settled() { s.Appctl("revalidator/purge") }
-
 // Limit gives a table a capacity.
 func (s *Switch) Limit(table, entries int) {
 	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", entries), "--", "set", "bridge", s.Bridge, fmt.Sprintf("flow_tables:%d=@t", table))

@@ -125,6 +125,17 @@ func (s *Switch) Appctl(args ...string) string {
 	return s.run("ovs-appctl", append([]string{"-t", filepath.Join(s.Dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vs.Process.Pid))}, args...)...)
 }
 
+// Settled has frames from now on take what the bridge's tables have now: Open vSwitch
+// caches paths, and revalidator/wait may return while it corrects them. A path that came
+// while the revalidators were at work is one that purge does not know.
+func (s *Switch) Settled() {
+	s.t.Helper()
+	s.Appctl("revalidator/purge")
+	if strings.TrimSpace(s.Appctl("dpctl/dump-flows")) != "" {
+		s.Appctl("dpctl/del-flows")
+	}
+}
+
 // daemon starts a daemon, and waits until its socket is there.
 func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
 	s.t.Helper()
