@@ -21,6 +21,10 @@ type Shape struct {
 
 	// Longest is how many bytes a value may have.
 	Longest int
+
+	// Skip says of a leaf, by its path and keys, that nothing reads its value, which may then
+	// be any; nil: none.
+	Skip func(path string, keys []string) bool
 }
 
 // maxLeaves is how many leaves one answer may have: a switch has some hundred ports.
@@ -198,6 +202,9 @@ func (r *leafReader) leaf(at spot, v *value) error {
 			return nil
 		}
 		return fmt.Errorf("%s: %w: %s where a tree is due", untrusted.Text(at.path, maxName), errWrongType, v.describe())
+	}
+	if r.shape.Skip != nil && r.shape.Skip(at.path, at.keys) {
+		return nil
 	}
 	l := Leaf{Path: at.path, Keys: at.keys}
 	switch v.kind {

@@ -1,9 +1,11 @@
 package gnmiset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -94,6 +96,9 @@ func (s *session) Close() error {
 // Read reads the configuration.
 func (s *session) Read(ctx context.Context) (*setuponly.Config, error) {
 	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.takeBack(ctx); err != nil {
 		return nil, err
 	}
 	if s.version == "" {
@@ -226,12 +231,8 @@ func (s *session) Write(ctx context.Context, e *setuponly.Edit) error {
 	if err != nil {
 		return err
 	}
-	if s.waiting != "" { // of a Set whose outcome was unknown: it is taken back now
-		err := s.commit(ctx, s.target, &gnmi_ext.Commit{Id: s.waiting, Action: &gnmi_ext.Commit_Cancel{Cancel: &gnmi_ext.CommitCancel{}}})
-		if err != nil && !refusedSet(err) {
-			return err
-		}
-		s.waiting = ""
+	if err := s.takeBack(ctx); err != nil {
+		return err
 	}
 	if s.knows != known {
 		if s.knows, err = s.ask(ctx); err != nil {
@@ -242,7 +243,14 @@ func (s *session) Write(ctx context.Context, e *setuponly.Edit) error {
 	case waits:
 		return errWaits
 	case unknown:
-		return permanent(s.target.Set(ctx, req))
+		if err := s.target.Set(ctx, req); err != nil {
+			return permanent(err)
+		}
+		t, err := s.readBack(ctx, e)
+		if err != nil {
+			return fmt.Errorf("%w; the target took the change, and takes none back by itself", err)
+		}
+		return t.Close()
 	}
 	id := "csig-" + vendors.NewToken()
 	req.Extension = append(req.Extension, start(id, s.confirmWithin()))
@@ -252,10 +260,37 @@ func (s *session) Write(ctx context.Context, e *setuponly.Edit) error {
 			s.waiting, s.knows = "", unasked
 			return permanent(err)
 		}
-		return fmt.Errorf("%w; what it made of it is not confirmed, so that it takes it back within %v", err, s.confirmWithin())
+		return s.failed(ctx, err)
 	}
-	if err := s.confirmAnew(ctx, id, e); err != nil {
+	if err := s.confirm(ctx, id, e); err != nil {
+		return s.failed(ctx, err)
+	}
+	s.waiting = ""
+	return nil
+}
+
+// failed is the error of a change that is on trial, which is taken back at once where that is
+// possible: what reads back as changed would be taken for done, and expire.
+func (s *session) failed(ctx context.Context, err error) error {
+	if back := s.takeBack(context.WithoutCancel(ctx)); back != nil {
 		return fmt.Errorf("%w; the change is not confirmed, so that the target takes it back within %v", err, s.confirmWithin())
+	}
+	return fmt.Errorf("%w; the change is not confirmed, and was taken back", err)
+}
+
+// takeBack cancels the change of this session that is on trial, if there is one.
+func (s *session) takeBack(ctx context.Context) error {
+	if s.waiting == "" {
+		return nil
+	}
+	err := s.commit(ctx, s.target, &gnmi_ext.Commit{Id: s.waiting, Action: &gnmi_ext.Commit_Cancel{Cancel: &gnmi_ext.CommitCancel{}}})
+	var refused *gnmi.SetError
+	// Refused with these codes, it is not on trial any more (§3.2.2).
+	if errors.As(err, &refused) && (refused.Code == codes.FailedPrecondition || refused.Code == codes.InvalidArgument) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("a change of csig's is on trial, and cannot be taken back: %w", err)
 	}
 	s.waiting = ""
 	return nil
@@ -270,17 +305,39 @@ func (s *session) confirmWithin() time.Duration {
 	return s.cfg.Confirm
 }
 
-// confirmAnew reads the ports of an edit back over a new connection, and confirms.
-func (s *session) confirmAnew(ctx context.Context, id string, e *setuponly.Edit) error {
-	t, err := s.cfg.Connect(ctx)
+// confirm reads an edit back over a new connection, and confirms it there.
+func (s *session) confirm(ctx context.Context, id string, e *setuponly.Edit) error {
+	t, err := s.readBack(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer t.Close() //nolint:errcheck // nothing was left to send
-	ports, _, err := s.read(ctx, t)
-	if err != nil {
-		return fmt.Errorf("reading back over a new connection: %w", err)
+	if err := s.commit(ctx, t, &gnmi_ext.Commit{Id: id, Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}}); err != nil {
+		return fmt.Errorf("confirming: %w", err)
 	}
+	return nil
+}
+
+// readBack compares the switch with an edit over a new connection, which it returns.
+func (s *session) readBack(ctx context.Context, e *setuponly.Edit) (*gnmi.Target, error) {
+	t, err := s.cfg.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports, parts, err := s.read(ctx, t)
+	if err != nil {
+		err = fmt.Errorf("reading back over a new connection: %w", err)
+	} else {
+		err = differs(e, ports, strings.Join(parts, ""))
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// differs is the first thing of an edit that a switch does not have.
+func differs(e *setuponly.Edit, ports []setuponly.Port, record string) error {
 	byName := make(map[string]*setuponly.Port, len(ports))
 	for i := range ports {
 		byName[ports[i].Name] = &ports[i]
@@ -290,14 +347,14 @@ func (s *session) confirmAnew(ctx context.Context, id string, e *setuponly.Edit)
 		switch {
 		case have == nil:
 			return fmt.Errorf("port %s is not there any more after the change", want.Port)
-		case want.TPID != nil && *want.TPID != "" && have.TPID != *want.TPID:
-			return fmt.Errorf("port %s: its TPID reads back as %q, and was set to %s", want.Port, have.TPID, *want.TPID)
-		case want.MTU != nil && *want.MTU != 0 && have.MTU != *want.MTU:
+		case want.TPID != nil && have.TPID != *want.TPID:
+			return fmt.Errorf("port %s: its TPID reads back as %q, and was set to %s", want.Port, have.TPID, cmp.Or(*want.TPID, "the default"))
+		case want.MTU != nil && have.MTU != *want.MTU:
 			return fmt.Errorf("port %s: its MTU reads back as %d, and was set to %d", want.Port, have.MTU, *want.MTU)
 		}
 	}
-	if err := s.commit(ctx, t, &gnmi_ext.Commit{Id: id, Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}}); err != nil {
-		return fmt.Errorf("confirming: %w", err)
+	if e.Record != nil && *e.Record != record {
+		return errors.New("csig's record reads back otherwise than it was written")
 	}
 	return nil
 }

@@ -22,12 +22,6 @@ type faults struct {
 	next map[string]error
 }
 
-func (f *faults) set(rpc string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.next = map[string]error{rpc: err}
-}
-
 func (f *faults) fault(rpc string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,57 +59,61 @@ func await(t testing.TB, target *octest.Target, reverts int) {
 
 var cut = status.Error(codes.Unavailable, "the connection is cut")
 
-// TestUnconfirmed: whatever ends a change before it is confirmed, the target takes it back, and
-// csig can make it again, before that and after.
+// TestUnconfirmed: whatever ends a change before it is confirmed, it is taken back at once, and
+// one that cannot be is not taken for done: not by the next call, before its time is over.
 func TestUnconfirmed(t *testing.T) {
 	for _, rpc := range []string{"Set done", "Confirm", "Get after"} {
-		for _, wait := range []bool{true, false} {
+		for _, reach := range []bool{true, false} {
 			target, f, before := newTarget(t, nil)
-			within := time.Hour
-			if wait {
-				within = 20 * time.Millisecond
-			}
-			d := open(t, gnmiset.Config{Connect: connect(target), Confirm: within})
+			d := open(t, gnmiset.Config{Connect: connect(target), Confirm: time.Hour})
 			if _, err := d.Probe(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if rpc == "Get after" { // the second time it is asked for ports
-				gets := 0
+			gets, failed := 0, false
+			fault := func(at string) error {
 				f.mu.Lock()
-				target.Fault = func(rpc string) error {
-					f.mu.Lock()
-					defer f.mu.Unlock()
-					if rpc == "Get" {
-						if gets++; gets == 4 {
-							return cut
-						}
+				defer f.mu.Unlock()
+				if at == "Get" {
+					if gets++; gets == 4 { // the second time it is asked for ports
+						at = "Get after"
 					}
-					return nil
 				}
-				f.mu.Unlock()
-			} else {
-				f.set(rpc, cut)
+				switch {
+				case at == rpc && !failed:
+					failed = true
+					return cut
+				case at == "Cancel" && !reach:
+					return cut
+				}
+				return nil
 			}
+			target.Fault = fault
 			err := d.Apply(t.Context(), setup(0x88a8, ports...))
-			if err == nil || !strings.Contains(err.Error(), "takes it back within") || errors.As(err, new(*vendors.PermanentError)) {
+			want := map[bool]string{true: "was taken back", false: "takes it back within"}[reach]
+			if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, new(*vendors.PermanentError)) {
 				t.Errorf("%s: %v", rpc, err)
 			}
-			if wait {
-				await(t, target, 1)
-				if target.Config() != before {
-					t.Errorf("%s: it has %s", rpc, target.Config())
-				}
-			} else if !strings.Contains(target.Config(), "TPID_0X88A8") {
+			if reach != (target.Config() == before) {
 				t.Errorf("%s: it has %s", rpc, target.Config())
 			}
-			again := d
-			if wait { // long enough on a loaded machine
-				again = open(t, gnmiset.Config{Connect: connect(target)})
+			if !reach {
+				for what, err := range map[string]error{"apply": d.Apply(t.Context(), setup(0x88a8, ports...)), "off": d.Remove(t.Context())} {
+					if err == nil || !strings.Contains(err.Error(), "on trial") {
+						t.Errorf("%s: %s is done on trial: %v", rpc, what, err)
+					}
+				}
+				f.mu.Lock()
+				reach = true
+				f.mu.Unlock()
 			}
-			if err := again.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
+			if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
 				t.Errorf("%s: again: %v", rpc, err)
 			}
-			if err := again.Remove(t.Context()); err != nil || target.Config() != before {
+			target.Expire()
+			if !strings.Contains(target.Config(), "TPID_0X88A8") {
+				t.Errorf("%s: what was done is taken back: %s", rpc, target.Config())
+			}
+			if err := d.Remove(t.Context()); err != nil || target.Config() != before {
 				t.Errorf("%s: %v: csig off leaves %s", rpc, err, target.Config())
 			}
 		}
@@ -144,6 +142,32 @@ func TestReadBackLies(t *testing.T) {
 	await(t, target, 1)
 	if target.Config() != before {
 		t.Error(target.Config())
+	}
+}
+
+// TestReadBackElsewhere: a record that reads back otherwise is not confirmed, and a target that
+// takes nothing back has its change compared too.
+func TestReadBackElsewhere(t *testing.T) {
+	for _, extension := range []bool{true, false} {
+		lies := false
+		target, _, before := newTarget(t, func(target *octest.Target) {
+			target.Extension = extension
+			target.Lie = func(r *pb.GetResponse) {
+				for _, n := range r.GetNotification() {
+					for _, u := range n.GetUpdate() {
+						if js := u.GetVal().GetJsonIetfVal(); lies {
+							u.Val.Value = &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(strings.ReplaceAll(string(js), "tpid_csig", "tpid_other"))}
+						}
+					}
+				}
+			}
+		})
+		d := open(t, gnmiset.Config{Connect: connect(target)})
+		lies = true
+		err := d.Apply(t.Context(), setup(0x88a8, "Ethernet1"))
+		if err == nil || !strings.Contains(err.Error(), "record reads back otherwise") || strings.Contains(err.Error(), "takes none back") == extension || (target.Config() == before) != extension {
+			t.Errorf("extension %v: %v: %s", extension, err, target.Config())
+		}
 	}
 }
 

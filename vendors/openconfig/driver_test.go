@@ -51,6 +51,8 @@ func foreign(d *oc.Device) {
 	if err != nil {
 		panic(err)
 	}
+	long := strings.Repeat("x", 600) + "\u202e" // longer than any of csig's, and not printable
+	set.Description = &long
 	d.Acl = &oc.Acl{AclSet: map[oc.Acl_AclSet_Key]*oc.Acl_AclSet{{Name: "mine", Type: oc.Acl_ACL_TYPE_ACL_IPV4}: set}}
 }
 

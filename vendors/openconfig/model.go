@@ -48,6 +48,9 @@ func Model() *gnmiset.Model {
 			Lists:   map[string][]string{"interfaces/interface": {"name"}, "acl/acl-sets/acl-set": {"name", "type"}},
 			Leaves:  map[string]bool{configTPID: true, configMTU: true, configName: true, stateMTU: true, recordText: true, recordKey: true},
 			Longest: maxValue,
+			Skip: func(path string, keys []string) bool { // ACL sets of other users
+				return strings.HasPrefix(path, "acl/") && !strings.HasPrefix(keys[0], recordName)
+			},
 		},
 		Ports:  path(&pb.PathElem{Name: "interfaces"}, &pb.PathElem{Name: "interface", Key: all}, &pb.PathElem{Name: "config"}),
 		State:  path(&pb.PathElem{Name: "interfaces"}, &pb.PathElem{Name: "interface", Key: all}, &pb.PathElem{Name: "state"}, &pb.PathElem{Name: "mtu"}),

@@ -39,6 +39,9 @@ func Model() *gnmiset.Model {
 			Lists:   map[string][]string{"interface": {"name"}, "acl/acl-filter": {"name", "type"}},
 			Leaves:  map[string]bool{portTPID: true, portMTU: true, portState: true, recordText: true},
 			Longest: 512,
+			Skip: func(path string, keys []string) bool { // ACL filters of other users
+				return path == recordText && !strings.HasPrefix(keys[0], recordName)
+			},
 		},
 		Ports: all, State: path(&pb.PathElem{Name: "interface", Key: map[string]string{"name": "*"}}, &pb.PathElem{Name: "mtu"}),
 		Record: path(&pb.PathElem{Name: "acl"}),
