@@ -64,12 +64,21 @@ type deadMan struct {
 	mu    sync.Mutex // guards what follows
 	until time.Time  // probes are answered
 	last  time.Time  // one was
+	came  time.Time  // one did, or the dead-man was armed
 }
 
-// answers tells whether a probe is answered now. Whoever else sends any gets ten a second.
+// silent is whether no probe has come for as long as the switch takes to find the agent gone.
+func (m *deadMan) silent(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return now.Sub(m.came) > deadProbes*m.times.Frequency+m.times.Timeout
+}
+
+// answers is whether a probe that has come is answered now. Other senders get ten a second.
 func (m *deadMan) answers(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.came = now
 	if !now.Before(m.until) || now.Sub(m.last) < 100*time.Millisecond && !now.Before(m.last) {
 		return false
 	}
@@ -130,7 +139,11 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 			return 0, errors.Join(err, d.unarm(ctx))
 		}
 	}
-	m.renew(d.cfg.Now())
+	now := d.cfg.Now()
+	m.mu.Lock()
+	m.came = now
+	m.mu.Unlock()
+	m.renew(now)
 	return m.times.After, nil
 }
 
@@ -147,11 +160,17 @@ func (d *Driver) unarm(ctx context.Context) error {
 
 // listen has probes answered from here on, in the time after renewals.
 func (d *Driver) listen(times deadTimes) (*deadMan, error) {
-	if d.dead == nil {
-		host, _, err := net.SplitHostPort(d.session.LocalAddr().String())
-		if err != nil {
-			return nil, err
+	host, _, err := net.SplitHostPort(d.session.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	if d.dead != nil { // a session from another address: probes to the old one are lost
+		if had, _, err := net.SplitHostPort(d.dead.conn.LocalAddr().String()); err != nil || had != host {
+			_ = d.dead.conn.Close()
+			d.dead = nil
 		}
+	}
+	if d.dead == nil {
 		m := &deadMan{times: times}
 		if m.conn, err = net.ListenPacket("udp", net.JoinHostPort(host, "0")); err != nil {
 			return nil, fmt.Errorf("listening for the switch's probes: %w", err)
@@ -258,15 +277,29 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	has := map[string]bool{}
+	track := ""
 	for _, line := range lines {
-		has[strings.TrimSpace(line)] = true
+		line = strings.TrimSpace(line)
+		has[line] = true
+		if n, ok := strings.CutSuffix(line, " nqa entry "+nqaEntry+" reaction 1"); ok {
+			track = n // track N
+		}
 	}
 	if has["qos apply policy "+deadPolicy+" outbound"] {
 		d.read = time.Time{} // what the ports have is read before it is changed
 		return true, nil
 	}
-	if !has["rtm cli-policy "+deadPolicy] || !has["nqa schedule "+nqaEntry+" start-time now lifetime forever"] {
-		return false, fmt.Errorf("%w: or another user has removed it (rtm cli-policy %s)", vendors.ErrDeadManFired, deadPolicy)
+	// The event has no name of csig's in its line.
+	events, err := d.session.Run(ctx, "display current-configuration | include event track")
+	if err != nil {
+		return false, err
+	}
+	event := slices.ContainsFunc(events, func(l string) bool { return strings.TrimSpace(l) == "event "+track+" state negative" })
+	if track == "" || !event || !has["rtm cli-policy "+deadPolicy] || !has["nqa schedule "+nqaEntry+" start-time now lifetime forever"] {
+		return false, fmt.Errorf("%w: or another user has removed a part of it (rtm cli-policy %s, its event, track, nqa schedule)", vendors.ErrDeadManFired, deadPolicy)
+	}
+	if m := d.dead; m != nil && m.silent(d.cfg.Now()) {
+		return false, fmt.Errorf("no probe of the switch has reached this process at %s for %v: look for a filter between them", m.conn.LocalAddr(), deadProbes*m.times.Frequency+m.times.Timeout)
 	}
 	return false, nil
 }

@@ -101,16 +101,56 @@ func TestDeadMan(t *testing.T) {
 	}
 }
 
-// TestDeadManWithoutProbes: one whose probes never reach csig does not fire, which the
-// proof shows.
+// TestDeadManWithoutProbes: one whose probes do not reach csig, and that does not fire, is an
+// error, after it is armed and later.
 func TestDeadManWithoutProbes(t *testing.T) {
 	t.Parallel()
 	b, _ := near(t)
 	b.apply(t, plain(xge1, xge2))
 	made := b.arm(t, time.Minute)
 	b.Pass(10*made, func(string, time.Duration) bool { return false })
-	if fired, err := b.driver.DeadManFired(t.Context()); err != nil || fired {
+	b.clock += 10 * made
+	if fired, err := b.driver.DeadManFired(t.Context()); err == nil || !strings.Contains(err.Error(), "no probe") || fired {
 		t.Errorf("%t, %v", fired, err)
+	}
+	if err := b.driver.RenewDeadMan(t.Context()); err == nil || errors.Is(err, vendors.ErrDeadManFired) {
+		t.Errorf("renewed without probes: %v", err)
+	}
+	b.pass(time.Second)
+	b.arm(t, time.Minute)
+	for range 3 {
+		b.pass(made * 4 / 10)
+		if err := b.driver.RenewDeadMan(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	b.clock += made // no probe comes from here on
+	if err := b.driver.RenewDeadMan(t.Context()); err == nil || errors.Is(err, vendors.ErrDeadManFired) {
+		t.Errorf("renewed without probes: %v", err)
+	}
+}
+
+// TestDeadManMoves: armed from a session that has another address, the probes go there.
+func TestDeadManMoves(t *testing.T) {
+	t.Parallel()
+	b, _ := near(t)
+	b.apply(t, plain(xge1, xge2))
+	b.arm(t, time.Minute)
+	old, err := net.ListenPacket("udp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := b.driver.dead.conn
+	b.driver.dead.conn = old // as if the first session had come from there
+	if err := was.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.arm(t, time.Minute)
+	if at := b.driver.dead.conn.LocalAddr().String(); !strings.HasPrefix(at, "127.0.0.1:") {
+		t.Errorf("probes are expected at %s", at)
+	}
+	if _, err := old.WriteTo([]byte("x"), old.LocalAddr()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the old address is still open: %v", err)
 	}
 }
 
@@ -146,6 +186,17 @@ func TestDeadManOfOthers(t *testing.T) {
 	b.Type("undo rtm cli-policy " + deadPolicy)
 	if err := b.driver.RenewDeadMan(t.Context()); !errors.Is(err, vendors.ErrDeadManFired) {
 		t.Error(err)
+	}
+	for _, part := range [][]string{
+		{"undo track 1023"},
+		{"undo rtm cli-policy " + deadPolicy, "rtm cli-policy " + deadPolicy, "event track 1024 state negative", "action 0 cli system-view", "commit", "quit"},
+		{"undo nqa schedule csig-agent alive"},
+	} {
+		b.arm(t, time.Minute)
+		b.Type(part...)
+		if err := b.driver.RenewDeadMan(t.Context()); !errors.Is(err, vendors.ErrDeadManFired) {
+			t.Errorf("after %q: %v", part, err)
+		}
 	}
 	b.arm(t, time.Minute)
 	if err := b.driver.RenewDeadMan(t.Context()); err != nil {
