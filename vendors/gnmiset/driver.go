@@ -66,6 +66,7 @@ type revert struct {
 	base  []string       // parts of the record when it was started
 	edit  setuponly.Edit // since then
 	begun bool           // the target has a commit of it
+	lost  bool           // it had one, which was cancelled for a change that it refused
 }
 
 // StartRevert has the next change be a commit that the target takes back by itself. Nothing is
@@ -116,14 +117,14 @@ func (s *session) writeReverting(ctx context.Context, e *setuponly.Edit) error {
 		if err != nil {
 			return err
 		}
-		r.begun = false
+		r.begun, r.lost = false, true
 	}
 	req.Extension = append(req.Extension, start(r.id, left))
 	if err := s.target.Set(ctx, req); err != nil {
 		r.begun = !refusedSet(err)
 		return permanent(err)
 	}
-	r.begun, r.edit = true, all
+	r.begun, r.lost, r.edit = true, false, all
 	return nil
 }
 
@@ -135,7 +136,7 @@ func (d *Driver) Confirm(ctx context.Context, token string) error {
 	}
 	if r := s.revert; r != nil && r.id == token && !r.begun {
 		s.revert = nil
-		if s.cfg.Now().Before(r.until) {
+		if !r.lost && s.cfg.Now().Before(r.until) {
 			return nil // nothing was changed
 		}
 		return vendors.ErrReverted

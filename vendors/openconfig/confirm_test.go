@@ -259,6 +259,26 @@ func TestAutoRevert(t *testing.T) {
 	}
 }
 
+// TestRefusedUnderRevert: a change that was cancelled for one that the target refuses is not
+// confirmed as kept.
+func TestRefusedUnderRevert(t *testing.T) {
+	target, _, before := newTarget(t, nil)
+	d := open(t, gnmiset.Config{Connect: connect(target)})
+	token, err := d.StartRevert(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetMTU(t.Context(), "Ethernet1", 9999); err == nil {
+		t.Error("an MTU out of range is set")
+	}
+	if err := d.Confirm(t.Context(), token); !errors.Is(err, vendors.ErrReverted) || target.Config() != before {
+		t.Errorf("%v: %s", err, target.Config())
+	}
+}
+
 // TestReadOnlyUser: a user that may not change the configuration can assess and plan.
 func TestReadOnlyUser(t *testing.T) {
 	target, _, _ := newTarget(t, func(target *octest.Target) { target.ReadOnly = true })
