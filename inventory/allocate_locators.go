@@ -193,7 +193,7 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 					if why := layout.LMReserved(lm); why != "" {
 						wrong(why, "", why)
 					}
-					if other := owners[si][lm]; other != "" && othersFree(f, sig, lm, used[si]) {
+					if other := owners[si][lm]; other != "" && len(d.Ports) < int(layout.LMStale()) && othersFree(f, sig, lm, used[si]) {
 						text := describeLM(&f.Profile, sig, lm)
 						wrong(text, "the receiver could not tell which of the two is the bottleneck", fmt.Sprintf("%s is port %s's already", text, other))
 					}
