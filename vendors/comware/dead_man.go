@@ -93,15 +93,15 @@ func (m *deadMan) renew(now time.Time) {
 }
 
 // echo sends probes back until the connection is closed.
-func (m *deadMan) echo(now func() time.Time) {
+func (m *deadMan) echo(conn net.PacketConn, now func() time.Time) {
 	b := make([]byte, 9000)
 	for {
-		n, from, err := m.conn.ReadFrom(b)
+		n, from, err := conn.ReadFrom(b)
 		if err != nil {
 			return
 		}
 		if m.answers(now()) {
-			_, _ = m.conn.WriteTo(b[:n], from) // a probe that is lost is one that failed
+			_, _ = conn.WriteTo(b[:n], from) // a probe that is lost is one that failed
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (d *Driver) listen(times deadTimes) (*deadMan, error) {
 		if m.conn, err = net.ListenPacket("udp", net.JoinHostPort(host, "0")); err != nil {
 			return nil, fmt.Errorf("listening for the switch's probes: %w", err)
 		}
-		go m.echo(d.cfg.Now)
+		go m.echo(m.conn, d.cfg.Now)
 		d.dead = m
 	}
 	d.dead.times = times

@@ -122,7 +122,7 @@ func TestRefusedTPID(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, sonictest.R202511, "Ethernet0", "Ethernet4")
 	l.sw.RefuseTPID = func(port string) bool { return port == "Ethernet4" }
-	l.patience = 300 * time.Millisecond
+	l.patience = time.Second
 	l.open()
 	for range 2 {
 		err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
