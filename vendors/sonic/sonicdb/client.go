@@ -234,19 +234,13 @@ func (c *Client) do(ctx context.Context, commands [][]string) (answers []any, fa
 			return nil, err
 		}
 		refused, is := a.(redis.Error)
-		if is {
-			refused = readable(refused)
-		}
 		switch {
 		case !is:
-			readableIn(a)
 		case locked(refused) != nil:
 			return nil, locked(refused)
 		case s.of != "":
 			id, _ := layout.ID(s.of)
 			return nil, fmt.Errorf("%s is database %d, by %s: %w; is that the file of this switch?", s.of, id, layout.From, refused)
-		default:
-			a = refused
 		}
 		if s.of == "" {
 			answers = append(answers, a)
@@ -284,9 +278,6 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 		if err == nil {
 			_, err = cn.ask("AUTH", word)
 		}
-		if refused := redis.Error(""); errors.As(err, &refused) {
-			err = readable(refused)
-		}
 		if err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("its password: %w", err)
@@ -296,7 +287,7 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	var refused redis.Error
 	if _, err := cn.ask("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()
-		return nil, cmp.Or(locked(readable(refused)), err)
+		return nil, cmp.Or(locked(refused), err)
 	}
 	return cn, nil
 }
@@ -310,23 +301,11 @@ func locked(refused redis.Error) error {
 }
 
 // readable is an error of Redis as a line that can be printed.
-func readable(e redis.Error) redis.Error {
-	return redis.Error(cmp.Or(untrusted.Text(string(e), maxError), "an error without a word"))
+func readable(text string) redis.Error {
+	return redis.Error(cmp.Or(untrusted.Text(text, maxError), "an error without a word"))
 }
 
 const maxError = 256 // bytes
-
-// readableIn makes the errors within an answer readable, those of a transaction.
-func readableIn(answer any) {
-	list, _ := answer.([]any)
-	for i, a := range list {
-		if e, ok := a.(redis.Error); ok {
-			list[i] = readable(e)
-		} else {
-			readableIn(a)
-		}
-	}
-}
 
 // ClientName is what csig's connections are called in Redis' CLIENT LIST.
 const ClientName = "csig"

@@ -69,7 +69,7 @@ func (c *conn) ask(command ...string) (any, error) {
 }
 
 // receive reads a reply, as redigo has them: nil, int64, []byte, string, []any or
-// redis.Error.
+// redis.Error, which is a line that can be printed.
 func (c *conn) receive() (any, error) {
 	c.reply = 0
 	if err := c.cost(elementCost); err != nil {
@@ -94,7 +94,7 @@ func (c *conn) element(depth int) (any, error) {
 	case '+':
 		return text, c.cost(len(text))
 	case '-':
-		return redis.Error(text), c.cost(len(text))
+		return readable(text), c.cost(len(text))
 	case ':':
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -201,4 +202,19 @@ func depth(a any) int {
 		most = max(most, depth(e))
 	}
 	return most + 1
+}
+
+// TestErrorsArePrintable: an error is a line that can be printed wherever it stands in a
+// reply, so that no caller has to clean it.
+func TestErrorsArePrintable(t *testing.T) {
+	const bad = "-ERR \x1b[2J\x1b]0;title\a \u202e\tend\r\n"
+	got, err := replies(strings.NewReader(bad + "-\x1b\r\n*2\r\n*1\r\n" + bad + bad))
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	clean := redis.Error(`ERR \x1b[2J\x1b]0;title\x07 \u202e end`)
+	want := []any{clean, redis.Error(`\x1b`), []any{[]any{clean}, clean}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
