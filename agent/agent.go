@@ -67,6 +67,7 @@ type Agent struct {
 	// Only the cycle touches these.
 	pipe     *counters.Pipeline
 	samples  []counters.Sample
+	measured []vendors.Measurement // of a device that measures by itself
 	updates  []vendors.PortUpdate
 	setupDue time.Time // when to apply the setup (again); zero: it holds
 	refusals bool      // some port is marked as refused
@@ -225,6 +226,9 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
 	a.pipe.Observe(a.samples)
+	if err := a.measure(ctx); err != nil {
+		return a.fail(err)
+	}
 	lease := a.leaseDuration()
 	if err := tooOld(t1.Sub(t0), lease); err != nil {
 		return a.fail(err)
@@ -382,13 +386,14 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 		} // the others are of the data plane, too, and have to be seen there
 		ready = ready || p.view.Known
 	}
+	a.supervise(samples)
 	changes.log(a.log)
 	a.updates = a.updates[:0]
 	for i := range a.ports {
 		p := &a.ports[i]
 		if p.cfg.Action == vlanrules.Update {
-			p.intend(&a.cfg.Profile)
-			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents})
+			p.intend(&a.cfg.Profile, a.facts.Native)
+			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents, Rate: p.view.Now.Capacity})
 		}
 	}
 	return ready || len(a.updates) == 0

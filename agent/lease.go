@@ -7,10 +7,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// leaseDuration is how long rules may outlive their last renewal: three periods of
+// leaseDuration is how long rules may outlive their last renewal: vendors.LeasePeriods of
 // the schedule as it stands now, or of the source's own refreshing where that
 // takes longer, so that two lost cycles are forgiven.
 func (a *Agent) leaseDuration() time.Duration {
@@ -20,7 +21,7 @@ func (a *Agent) leaseDuration() time.Duration {
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
-	return max(3*a.schedule.Next(next).Sub(next), 3*next.Sub(now), 3*own.Period, 2*a.facts.ConfigInterval().Is, MinLease)
+	return max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, MinLease)
 }
 
 // tooOld refuses to renew the lease on the strength of a reading that began so

@@ -31,6 +31,8 @@ type port struct {
 	current bool          // what was measured last still holds
 	seen    time.Time     // when the last complete window came
 
+	supervised supervision // of a device that measures by itself
+
 	intents    []vlanrules.Intent // wanted, in the order of the view's signals
 	doubtful   []bool             // beside intents: Δt is too uncertain for one bucket
 	refused    string             // why the device did not take them; "" when it did
@@ -175,10 +177,10 @@ func (p *port) forgetOutage(s *counters.Sample, lease time.Duration, now time.Ti
 // intend writes what the port should advertise into p.intents. A port that
 // has nothing measured advertises the worst bucket with the stale locator,
 // never what an earlier agent left behind.
-func (p *port) intend(prof *quantize.Profile) {
+func (p *port) intend(prof *quantize.Profile, native bool) {
 	for i := range p.intents {
 		in, sig := &p.intents[i], &p.view.Signals[i]
-		if !sig.Possible {
+		if !sig.Possible && !native {
 			// Counters cannot tell a frame's delay or queue (draft-00 §6.4);
 			// limitations reports it.
 			in.Action = vlanrules.Passthrough

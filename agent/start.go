@@ -194,12 +194,8 @@ func (a *Agent) trySelf(ctx context.Context) (err error) {
 // from their turn. What it tries is in force already: the verdict comes no later
 // for that than it would have.
 func (a *Agent) tryLater(ctx context.Context, after time.Duration) {
-	rest := time.NewTimer(after)
-	defer rest.Stop()
-	select {
-	case <-ctx.Done():
+	if vendors.Wait(ctx, after) != nil {
 		return
-	case <-rest.C:
 	}
 	if err := a.trySelf(ctx); err != nil && ctx.Err() == nil {
 		a.log.WithError(err).Warn("the self-test broke")

@@ -92,6 +92,10 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 			if in.Action == vlanrules.Update {
 				sig := a.signal(in.Signal, in.S, in.LM)
 				sig.Doubtful = p.doubtful[i]
+				if m := &p.supervised.measured; a.facts.Native && m.Live && in.Signal.Counted() {
+					own := a.signal(in.Signal, m.S[in.Signal], in.LM)
+					own.Computed, sig = &sig.Bucket, own
+				}
 				if plane == api.DataPlaneLeased || plane == api.DataPlaneFrozen {
 					sig.ProgrammedAt = p.since
 				}
@@ -215,7 +219,7 @@ func (a *Agent) limitationsLocked() []api.Verdict {
 		add(findings.TagDepth, fmt.Sprintf("tags behind %d VLAN tags", n), v)
 	}
 	for _, sig := range quantize.Signals {
-		if _, ok := a.cfg.Profile.Signals[sig]; ok && !sig.Counted() {
+		if _, ok := a.cfg.Profile.Signals[sig]; ok && !sig.Counted() && !a.facts.Native {
 			add(findings.NotCounted, "signal "+sig.String(), vlanrules.Verdict{
 				Level:  vlanrules.Refused,
 				Reason: "a per-frame signal cannot be read from counters (draft-00 §6.4): its tags pass through untouched",

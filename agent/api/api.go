@@ -191,6 +191,7 @@ type Signal struct {
 	Unit         string    `json:"unit"`
 	LM           uint16    `json:"lm"`
 	Locator      string    `json:"locator"`
+	Computed     *uint8    `json:"computed,omitempty"`     // of a device that measures by itself: the S of its counters, to compare
 	Doubtful     bool      `json:"doubtful"`               // the window is too uncertain for one bucket
 	Stale        bool      `json:"stale"`                  // the fallback, not a measurement
 	ProgrammedAt time.Time `json:"programmed_at,omitzero"` // when the data plane took this value's window; absent for its own fallback and in shadow mode

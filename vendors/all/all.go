@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/comware"
+	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/eos"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/openflow"
@@ -185,6 +186,7 @@ func init() {
 	inventory.DefinePlatform(ovs.Platform)
 	inventory.DefinePlatform(sonic.Platform)
 	inventory.DefinePlatform(comware.Platform)
+	inventory.DefinePlatform(ebpf.Platform)
 	inventory.DefinePlatform(eos.Platform)
 	for _, p := range setups {
 		inventory.DefinePlatform(p.keys)
@@ -205,6 +207,11 @@ func Default() *Registry {
 		Offline:      linux.Offline, Diff: linux.Diff, Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return linux.Script(have, want) // the same on every device
 		},
+	})
+	r.Register(ebpf.Platform.Name, Platform{
+		Title: "Linux, in eBPF", Open: openEBPF, Rules: ebpf.Offline().Rules, OnDevice: true,
+		Capabilities: []int{capNetAdmin, capNetRaw, capSysAdmin}, // maps and programs are found again with CAP_SYS_ADMIN alone
+		Offline:      ebpf.Offline, Diff: ebpf.Diff,
 	})
 	registerSONiC(r)
 	registerOVS(r)

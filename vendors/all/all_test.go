@@ -19,7 +19,7 @@ func TestExperimental(t *testing.T) {
 	r := Default()
 	for _, name := range r.Drivers() {
 		p, _ := r.Platform(name)
-		if ran := name == "linux" || name == "ovs"; ran != (p.Experimental == "") {
+		if ran := name == "linux" || name == "linux-ebpf" || name == "ovs"; ran != (p.Experimental == "") {
 			t.Errorf("%s: experimental is %q", name, p.Experimental)
 		}
 	}

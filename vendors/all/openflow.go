@@ -3,6 +3,7 @@ package all
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -35,6 +36,16 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 	}
 	if c.Connect, c.Done, err = OpenFlowSession(&cfg.Device, cfg.Note); err != nil {
 		return nil, err
+	}
+	if connect := c.Connect; cfg.Claim != nil {
+		c.Connect = func(ctx context.Context) (*ofp.Conn, error) {
+			conn, err := connect(ctx)
+			if err != nil {
+				return nil, err
+			}
+			// The address may be spelled in several ways, and be a proxy's.
+			return conn, cfg.Claim(fmt.Sprintf("OpenFlow datapath %#x", conn.Datapath.ID))
+		}
 	}
 	if one, ok := flatOf(&cfg.Device, c, k); ok {
 		d, err := openflow.OpenFlat(one)

@@ -71,7 +71,7 @@ func (d *Driver) canStrip(s *vendors.Setup) error {
 		return err
 	}
 	var errs []error
-	err := d.strip.inside(func() error {
+	err := d.Do(func() error {
 		for i := range s.Ports {
 			p := &s.Ports[i]
 			spec := stripSpecOf(s, p)
@@ -252,7 +252,7 @@ func (d *Driver) syncStrip(have *observed) ([]vendors.Change, error) {
 			at[p.index] = p
 		}
 	}
-	err := d.strip.inside(func() error {
+	err := d.Do(func() error {
 		for index, name := range d.links.name {
 			p := at[index]
 			var spec stripSpec

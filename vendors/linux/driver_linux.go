@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Driver drives the ports of one network namespace. Its methods are not safe
 // for concurrent use.
 type Driver struct {
+	netdev.NS
 	cfg      Config
 	sock     *socket
 	links    *links
@@ -39,9 +41,11 @@ type Driver struct {
 }
 
 var (
-	_ vendors.Driver     = (*Driver)(nil)
-	_ vendors.SelfTester = (*Driver)(nil)
-	_ vendors.Looker     = (*Driver)(nil)
+	_ vendors.Driver       = (*Driver)(nil)
+	_ vendors.SelfTester   = (*Driver)(nil)
+	_ vendors.Looker       = (*Driver)(nil)
+	_ vendors.MTUSetter    = (*Driver)(nil)
+	_ vendors.HealthReader = (*Driver)(nil)
 )
 
 // port is what the driver knows about one port.
@@ -68,7 +72,7 @@ func Open(cfg Config) (*Driver, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	d := &Driver{cfg: cfg, strip: stripper{netns: cfg.NetNS}}
+	d := &Driver{NS: netdev.NS(cfg.NetNS), cfg: cfg}
 	d.depths, d.depthWhy = depthsOfKernel()
 	var err error
 	if d.sock, err = dial(cfg.NetNS); err != nil {
@@ -130,7 +134,7 @@ func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
 	if err != nil || !readable {
 		return s, err
 	}
-	err = d.strip.inside(func() error {
+	err = d.Do(func() error {
 		for i := range s.Ports {
 			p := &s.Ports[i]
 			index := d.links.index[p.Port]
@@ -199,7 +203,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		d.batch.end()
 		errs = append(errs, d.sock.commit(&d.batch))
 	}
-	errs = append(errs, d.strip.inside(func() error {
+	errs = append(errs, d.Do(func() error {
 		var errs []error
 		for index, name := range d.links.name {
 			if err := d.strip.remove(index); err != nil {

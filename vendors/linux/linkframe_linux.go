@@ -28,7 +28,7 @@ func (d *Driver) ListenLink(ctx context.Context, port string) (vendors.LinkListe
 		return nil, err
 	}
 	l := &linkListener{}
-	err := d.strip.inside(func() error {
+	err := d.Do(func() error {
 		i, err := net.InterfaceByName(port)
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func (d *Driver) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 	if len(f.Tag) != 0 && len(f.Tag) != 4 && len(f.Tag) != 8 {
 		return fmt.Errorf("port %s: a tag of %d bytes: want 4, 8 or none", port, len(f.Tag))
 	}
-	err := d.strip.inside(func() error {
+	err := d.Do(func() error {
 		i, err := net.InterfaceByName(port)
 		if err != nil {
 			return err

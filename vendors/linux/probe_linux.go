@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -19,7 +20,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err := ctx.Err(); err != nil {
 		return f, err
 	}
-	f.Identity.Version = kernelRelease() // of which model the machine is, nothing that a switch has says
+	f.Identity.Version = netdev.KernelRelease() // of which model the machine is, nothing that a switch has says
 	trial := trialSetup()
 	if err := d.try(&trial); err != nil {
 		f.Update = vlanrules.Verdict{Level: vlanrules.Refused, Reason: updateRefused(err)}
@@ -32,7 +33,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		}
 		f.TagDepths = append(f.TagDepths, v)
 	}
-	if err := d.strip.inside(func() error {
+	if err := d.Do(func() error {
 		for _, spec := range trialPrograms {
 			if _, err := d.strip.load(spec); err != nil {
 				return err
@@ -92,18 +93,9 @@ func updateRefused(err error) string {
 // write there, and so would write to the wrong place.
 func depthsOfKernel() (depths int, why string) {
 	var major, minor int
-	_, _ = fmt.Sscanf(kernelRelease(), "%d.%d", &major, &minor) // 0.0 where it is not a number
+	_, _ = fmt.Sscanf(netdev.KernelRelease(), "%d.%d", &major, &minor) // 0.0 where it is not a number
 	if major > 6 || major == 6 && minor >= 8 {
 		return maxDepth, ""
 	}
 	return 0, fmt.Sprintf("Linux %d.%d writes to the wrong place behind an offloaded VLAN tag: Linux 6.8 or newer is needed", major, minor)
-}
-
-// kernelRelease is what uname -r prints; "" where it is not known.
-func kernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }

@@ -102,7 +102,7 @@ func TestStripPortIsReportedByUpdate(t *testing.T) {
 	}
 	// What failed at a program and may pass is tried again.
 	p := d.byName["swp2"]
-	if err := d.strip.inside(func() error { return d.strip.remove(p.index) }); err != nil {
+	if err := d.Do(func() error { return d.strip.remove(p.index) }); err != nil {
 		t.Fatal(err)
 	}
 	p.strip = &vendors.PortError{Port: "swp2", Err: errors.New("busy")}

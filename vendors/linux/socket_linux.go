@@ -7,6 +7,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 )
 
 // socket are the netlink sockets to nftables.
@@ -39,7 +41,7 @@ func dial(netns int) (*socket, error) {
 	if s.conn, err = netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netns}); err != nil {
 		return nil, fmt.Errorf("open a netlink socket to nftables: %w", err)
 	}
-	if err := (&stripper{netns: netns}).inside(s.open); err != nil {
+	if err := netdev.NS(netns).Do(s.open); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a netlink socket to nftables: %w", err), s.close())
 	}
 	return s, nil

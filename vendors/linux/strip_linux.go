@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -18,7 +17,6 @@ import (
 // BPF_PROG_ATTACH and not by a link: a link ends with the process that holds
 // it, unless it is pinned in a bpffs, and strip has to outlive the agent.
 type stripper struct {
-	netns    int
 	programs map[stripSpec]loaded
 
 	looked time.Time        // when the ports that strip were looked at last
@@ -49,24 +47,6 @@ var errNoBPF = errors.New("strip needs Linux 6.6 or newer (tcx), and CAP_NET_ADM
 
 // errHidden is the reason where it cannot be told whose a program is.
 var errHidden = errors.New("a BPF program on tcx egress may be ours, and only CAP_SYS_ADMIN may look at it")
-
-// inside runs f on a thread inside the namespace, where the kernel looks up
-// devices' indices.
-func (s *stripper) inside(f func() error) error {
-	if s.netns == 0 {
-		return f()
-	}
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if err := unix.Setns(s.netns, unix.CLONE_NEWNET); err != nil {
-			result <- fmt.Errorf("enter the network namespace: %w", err)
-			return
-		}
-		result <- f()
-	}()
-	return <-result
-}
 
 // load makes the program, if it is not there yet.
 func (s *stripper) load(spec stripSpec) (loaded, error) {
@@ -348,7 +328,7 @@ func (d *Driver) watchStrip() []vendors.Change {
 		return nil
 	}
 	var changes []vendors.Change
-	err := d.strip.inside(func() error {
+	err := d.Do(func() error {
 		for _, p := range due {
 			ran := p.strip == nil
 			why, err := d.strip.restore(p.index, p.spec)

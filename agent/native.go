@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// supervision compares what a port's data plane has counted by itself with the port's
+// counters. What goes around the data plane is missing in its signal.
+type supervision struct {
+	measured vendors.Measurement
+	since    counters.Sample // when both began to be compared
+	bytes    uint64          // what the data plane had counted then
+	windows  int             // readings since then
+	missed   string          // why the port falls back; "" where it does not
+}
+
+// windowsCompared is how many readings are compared before a new beginning.
+const windowsCompared = 10
+
+// inFlight is what the data plane may have counted that the counters have not, and the
+// other way round: frames between the two, and what was sent between the two readings.
+const (
+	inFlightBytes = 256 << 10
+	inFlightNS    = 20e6
+)
+
+// measure reads what the data plane of a native device has counted, right after its counters.
+func (a *Agent) measure(ctx context.Context) error {
+	m, ok := vendors.As[vendors.Measurer](a.cfg.Driver)
+	if !ok || !a.facts.Native {
+		return nil
+	}
+	defer a.lockDriver()()
+	var err error
+	if a.measured, err = m.Measurements(ctx, a.measured[:0]); err != nil {
+		return fmt.Errorf("reading what the data plane has counted: %w", err)
+	}
+	return nil
+}
+
+// supervise compares one reading of each port.
+func (a *Agent) supervise(samples []counters.Sample) {
+	next := 0
+	for i := range a.ports {
+		p := &a.ports[i]
+		if next < len(a.measured) && a.measured[next].Port == p.cfg.Name {
+			p.supervised.compare(&samples[i], &a.measured[next])
+			next++
+		}
+		if p.supervised.missed != "" && p.state == api.StateLive {
+			p.state, p.code, p.reason = api.StateStale, findings.PassedBy, p.supervised.missed
+		}
+	}
+}
+
+// compare takes in one reading. The data plane counts no less than the counters where no
+// frame goes around it; more, where its queue has dropped some, which understates ABW alone.
+func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
+	restarted := m.Bytes < v.measured.Bytes
+	v.measured = *m
+	if s.Err != nil || !s.Up || s.Degraded != "" || v.windows == 0 || s.Epoch != v.since.Epoch || restarted || s.Octets < v.since.Octets || s.Packets < v.since.Packets {
+		v.begin(s, m)
+		return
+	}
+	counted := s.Octets - v.since.Octets + uint64(s.Overhead)*(s.Packets-v.since.Packets)
+	own := m.Bytes - v.bytes
+	allowed := counted/50 + inFlightBytes + uint64(float64(s.Speed)/8*inFlightNS/1e9)
+	switch v.windows++; {
+	case own+allowed < counted:
+		v.missed = fmt.Sprintf("%d of %d bytes that it sent went around the data plane (another BPF program, XDP redirect, AF_XDP or offloaded forwarding): it would advertise more than there is", counted-own, counted)
+		v.begin(s, m)
+	case v.missed != "" && v.windows < 3:
+	case v.missed != "" || v.windows > windowsCompared:
+		v.missed = ""
+		v.begin(s, m)
+	}
+}
+
+func (v *supervision) begin(s *counters.Sample, m *vendors.Measurement) {
+	v.since, v.bytes, v.windows = *s, m.Bytes, 1
+}

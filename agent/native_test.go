@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// What goes around a data plane makes its port fall back until three readings agree; what its
+// queue drops, what is on the way between the two, and a restart do not.
+func TestSupervision(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		own    func(counted uint64, second int) uint64
+		missed string // by second
+	}{
+		{"equal", func(n uint64, _ int) uint64 { return n }, "............"},
+		{"some are on the way", func(n uint64, _ int) uint64 { return n - min(n, 200<<10) }, "............"},
+		{"the queue drops half", func(n uint64, _ int) uint64 { return 2 * n }, "............"},
+		{"a tenth goes around", func(n uint64, _ int) uint64 { return n - n/10 }, ".xxxxxxxxxxx"},
+		{"a twentieth goes around", func(n uint64, _ int) uint64 { return n - n/20 }, "..xxxxxxxxxx"},
+		{"a tenth, until the fifth second", func(n uint64, s int) uint64 {
+			if s < 5 {
+				return n - n/10
+			}
+			return n - 5*1_250_000
+		}, ".xxxxxx....."},
+		{"the data plane restarts", func(n uint64, s int) uint64 {
+			if s < 5 {
+				return n
+			}
+			return n - 5*12_500_000
+		}, "............"},
+	} {
+		var v supervision
+		got := ""
+		for second := range len(tc.missed) {
+			counted := uint64(second) * 12_500_000 // 100 Mbit/s
+			s := counters.Sample{Octets: counted - 24*uint64(second)*1000, Packets: uint64(second) * 1000, Overhead: 24, Speed: 1e9 / 10, Up: true}
+			v.compare(&s, &vendors.Measurement{Bytes: tc.own(counted, second)})
+			if v.missed == "" {
+				got += "."
+				continue
+			}
+			got += "x"
+			if !strings.Contains(v.missed, "went around the data plane") {
+				t.Errorf("%s: %s", tc.name, v.missed)
+			}
+		}
+		if got != tc.missed {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.missed)
+		}
+	}
+}

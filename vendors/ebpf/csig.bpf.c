@@ -1,0 +1,437 @@
+//go:build ignore
+
+/* A CSIG data plane at tcx egress: it measures what leaves a port, interval by interval,
+ * and replaces the signal of tags that are better than the port's own
+ * (draft-ravi-ippm-csig-00 §5.4). Numbers in frames are in network order; a build is for
+ * little-endian machines. */
+#include "bpf.h"
+
+#define SIGNALS 4
+#define EDGES 32	/* of which the last is never reached */
+#define MAX_VLANS 4	/* in front of a tag (draft-00 §4.1) */
+#define TAGS 6		/* kinds of CSIG tags */
+#define MAX_UNITS 8	/* of 4 bytes, in a row of tags that strip looks at */
+
+/* When tags are removed. */
+#define ALWAYS 1
+#define WHILE_STALE 2
+
+/* A signal as one port carries it. Its value x is a number of bytes: those of the last
+ * interval, or those queued. */
+struct signal {
+	u64 edges[EDGES];	/* ascending: x is past as many of them as buckets are worse, or better */
+	u64 a, b, d;		/* wide S: (a - b x) / d for min signals, b x / d for max */
+	u64 limit;		/* the first x for which S of the wide tag is at its end */
+	u16 lm, wide_lm;	/* locators, shifted into place */
+	u8 carried, max, queue, pad;
+};
+
+struct port {
+	u64 deadline;		/* of CLOCK_MONOTONIC, in ns: from here on the port advertises stale */
+	u64 interval;		/* ns */
+	u32 slot;		/* of its state and its statistics */
+	u32 overhead;		/* bytes a frame has on the wire beyond those that the kernel sees */
+	struct {
+		u16 tpid;	/* network order; 0: none */
+		u8 size, strip;	/* 4 or 8 bytes; when the port removes such tags */
+	} tags[TAGS];		/* the domain's compact one, its wide one, then retired ones */
+	u16 stale_lm, stale_wide_lm;
+	u8 uec, update;
+	u8 strip;		/* when it removes any: those of tags together */
+	u8 pass_stale;		/* while it is stale, tags pass untouched */
+	struct signal signals[SIGNALS];
+};
+
+struct state {
+	u64 start;	/* of the interval that is open; 0: no frame came yet */
+	u64 bytes;	/* of it so far */
+	u64 last;	/* of the interval before */
+	u64 closed;	/* whether one has closed */
+	u64 total;	/* bytes of all that have */
+};
+
+struct stats {
+	u64 frames, passed, stripped, updated[SIGNALS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);	/* an element is replaced whole */
+	__uint(max_entries, 4096);
+	__type(key, u32);	/* ifindex */
+	__type(value, struct port);
+} csig_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, struct state);
+} csig_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, struct stats);
+} csig_stats SEC(".maps");
+
+/* What csig is to find again: no frame needs it. */
+struct record {
+	u32 size;	/* of text, in bytes */
+	u8 text[65532];	/* the setup, as JSON */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct record);
+} csig_setup SEC(".maps");
+
+inline_fn int is_vlan(u16 tpid) { return tpid == 0x0081 || tpid == 0xa888; }
+
+/* csig is which kind of CSIG tag it is, TAGS for none. */
+inline_fn u32 csig(const struct port *p, u16 tpid)
+{
+#pragma unroll
+	for (u32 i = 0; i < TAGS; i++)
+		if (tpid && tpid == p->tags[i].tpid)
+			return i;
+	return TAGS;
+}
+
+/* roll closes the interval if it is over. One processor does it; frames that others
+ * account in between count for either interval. */
+inline_fn void roll(const struct port *p, struct state *s, u64 now)
+{
+	u64 start = *(volatile u64 *)&s->start;
+
+	if (!start) {
+		__sync_val_compare_and_swap(&s->start, 0, now);
+		return;
+	}
+	s64 open = now - start;
+	if (open < (s64)p->interval || !p->interval)
+		return;
+	u64 n = (u64)open / p->interval;
+	if (__sync_val_compare_and_swap(&s->start, start, start + n * p->interval) != start)
+		return;
+	u64 bytes = __sync_fetch_and_and(&s->bytes, 0);
+	*(volatile u64 *)&s->last = n == 1 ? bytes : 0;	/* else the last one was idle */
+	__sync_fetch_and_add(&s->total, bytes);
+	*(volatile u64 *)&s->closed = 1;
+}
+
+/* past is how many of the edges x has reached, 0 to 31. */
+inline_fn u32 past(const struct signal *g, u64 x)
+{
+	u32 n = 0;
+#pragma unroll
+	for (int step = 16; step; step >>= 1)
+		if (x >= g->edges[(n + step - 1) & 31])
+			n += step;
+	return n;
+}
+
+inline_fn u32 wide_s(const struct signal *g, u64 x)
+{
+	if (x >= g->limit)
+		return g->max ? 0xfffff : 0;
+	u64 s = (g->max ? g->b * x : g->a - g->b * x) / g->d;
+	return s > 0xfffff ? 0xfffff : s;
+}
+
+/* value is what a signal's S is computed from: bytes of the last interval, or queued ones. */
+inline_fn u64 value(struct __sk_buff *skb, const struct signal *g, const struct state *s)
+{
+	if (g->queue) {
+		struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
+		return k->dev->qdisc->qstats.backlog;
+	}
+	return *(volatile u64 *)&s->last;
+}
+
+/* A tag as it was found. */
+struct found {
+	u32 offset;	/* of its TPID; 0: it is metadata */
+	u32 size;	/* 4 or 8; 0: no tag */
+};
+
+/* find walks the row of L2 tags: the CSIG tag is the last (draft-00 §4.1). */
+inline_fn struct found find(struct __sk_buff *skb, const struct port *p)
+{
+	struct found none = {}, at = {};
+	u32 vlans = 0, offset = 12;
+	u16 type;
+
+	if (skb->vlan_present) {
+		u16 proto = skb->vlan_proto;
+		u32 kind = csig(p, proto);
+		if (kind) {
+			if (kind < TAGS)
+				return none;	/* another domain's, or a wide one, which no driver of ours offloads */
+		} else {
+			at.size = 4;
+			goto behind;
+		}
+		vlans = 1;
+	}
+	for (int i = 0; i <= MAX_VLANS; i++) {
+		if (bpf_skb_load_bytes(skb, offset, &type, 2))
+			return none;
+		u32 kind = csig(p, type);
+		if (kind <= 1) {
+			at.offset = offset;
+			at.size = kind ? 8 : 4;
+			offset += at.size;
+			goto behind;
+		}
+		if (kind < TAGS || !is_vlan(type) || vlans == MAX_VLANS)
+			return none;
+		vlans++;
+		offset += 4;
+	}
+	return none;
+behind:
+	if (bpf_skb_load_bytes(skb, offset, &type, 2) || csig(p, type) < TAGS || is_vlan(type))
+		return none;
+	return at;
+}
+
+/* compact replaces the signal of a tag of 4 bytes, and returns whether it did. */
+inline_fn int compact(struct __sk_buff *skb, const struct port *p, const struct state *s, struct found at, int stale, u32 *t)
+{
+	u16 tci;
+
+	if (!at.offset)
+		tci = skb->vlan_tci;
+	else if (bpf_skb_load_bytes(skb, at.offset + 2, &tci, 2))
+		return 0;
+	else
+		tci = swap16(tci);
+	*t = tci >> 13;
+	if (*t >= SIGNALS || (p->uec && tci & 1))
+		return 0;
+	const struct signal *g = &p->signals[*t & 3];
+	if (!g->carried)
+		return 0;
+	u32 own = stale ? (g->max ? 31 : 0) : past(g, value(skb, g, s)), had = tci >> 7 & 31;
+	if (!stale && !g->max)
+		own = 31 - own;
+	if (g->max ? own <= had : own >= had)
+		return 0;
+	tci = (tci & 0xf000) | own << 7 | (stale ? p->stale_lm : g->lm);
+	if (!at.offset) {
+		u16 proto = skb->vlan_proto;
+		return !bpf_skb_vlan_pop(skb) && !bpf_skb_vlan_push(skb, proto, tci);
+	}
+	tci = swap16(tci);
+	return !bpf_skb_store_bytes(skb, at.offset + 2, &tci, 2, BPF_F_RECOMPUTE_CSUM);
+}
+
+/* wide replaces the signal of a tag of 8 bytes: TPID, LM(16) T(4) S(20) R(8). */
+inline_fn int wide(struct __sk_buff *skb, const struct port *p, const struct state *s, struct found at, int stale, u32 *t)
+{
+	struct { u16 lm, high, low; } __attribute__((packed)) f;
+
+	if (bpf_skb_load_bytes(skb, at.offset + 2, &f, 6))
+		return 0;
+	u32 rest = (u32)swap16(f.high) << 16 | swap16(f.low);
+	*t = rest >> 28;
+	if (*t >= SIGNALS || (p->uec && swap16(f.lm) & 1))
+		return 0;
+	const struct signal *g = &p->signals[*t & 3];
+	if (!g->carried || (!stale && !g->d))
+		return 0;
+	u32 own = stale ? (g->max ? 0xfffff : 0) : wide_s(g, value(skb, g, s)), had = rest >> 8 & 0xfffff;
+	if (g->max ? own <= had : own >= had)
+		return 0;
+	rest = (rest & 0xf00000ff) | own << 8;
+	f.lm = swap16(stale ? p->stale_wide_lm : g->wide_lm);
+	f.high = swap16(rest >> 16);
+	f.low = swap16(rest);
+	return !bpf_skb_store_bytes(skb, at.offset + 2, &f, 6, BPF_F_RECOMPUTE_CSUM);
+}
+
+/* A search for the tag to remove: of the CSIG tags that are the last of the row, behind at
+ * most four VLAN tags, the first that the port removes. */
+struct search {
+	struct __sk_buff *skb;
+	const struct port *p;
+	u32 when, vlans, offset, end;
+	struct found at;
+};
+
+/* look looks at one tag of the row; the search ends with its last, or where it is none that
+ * is looked at. It is one step of a loop, so that the verifier checks it once. */
+static long look(u32 i, struct search *l)
+{
+	u16 type;
+
+	if (bpf_skb_load_bytes(l->skb, l->offset, &type, 2))
+		goto none;
+	u32 kind = csig(l->p, type), size = 4;
+	if (kind < TAGS) {
+		size = l->p->tags[kind].size;
+		if (l->p->tags[kind].strip & l->when && !l->at.size) {
+			l->at.offset = l->offset;
+			l->at.size = size;
+		}
+	} else if (is_vlan(type)) {
+		l->at.size = 0;	/* what stands in front of a VLAN tag is not last */
+		if (l->vlans++ == MAX_VLANS)
+			goto none;
+	} else {
+		return 1;
+	}
+	l->offset += size;
+	if (l->offset <= l->end)
+		return 0;
+none:
+	l->at.size = 0;
+	return 1;
+}
+
+inline_fn struct found doomed(struct __sk_buff *skb, const struct port *p, u32 when)
+{
+	struct search l = { .skb = skb, .p = p, .when = when, .offset = 12, .end = 12 + 4 * MAX_UNITS };
+
+	if (skb->vlan_present) {
+		u16 proto = skb->vlan_proto;
+		u32 kind = csig(p, proto);
+		if (kind >= TAGS)
+			l.vlans = 1;
+		else if (p->tags[kind].strip & when && p->tags[kind].size == 4)
+			l.at.size = 4;
+		l.end -= 4;
+	}
+	bpf_loop(MAX_UNITS + 1, look, &l, 0);
+	return l.at;
+}
+
+/* What cut moves. */
+struct move {
+	struct __sk_buff *skb;
+	u32 base, units, size, failed;
+};
+
+static long shift(u32 i, struct move *m)
+{
+	u32 at = m->base + 4 * (m->units - 1 - i), unit;
+
+	m->failed = bpf_skb_load_bytes(m->skb, at, &unit, 4) ||
+		    bpf_skb_store_bytes(m->skb, at + m->size, &unit, 4, BPF_F_RECOMPUTE_CSUM);
+	return m->failed;
+}
+
+/* cut removes a tag. No helper removes bytes behind an ethertype that the kernel does not
+ * know, but it pops VLAN tags: so the tags in front move back over the tag, VLAN tags take
+ * their place, and all that was pushed or written is popped. */
+inline_fn int cut(struct __sk_buff *skb, struct found at)
+{
+	u32 present = !!skb->vlan_present, base = present ? 12 : 16, vlan = 0x0081;
+	struct move m = { .skb = skb, .base = base, .units = (at.offset + 4 - base) / 4, .size = at.size };
+
+	if (bpf_skb_vlan_push(skb, 0x0081, 0) || (!present && bpf_skb_vlan_push(skb, 0x0081, 0)))
+		return -1;
+	bpf_loop(m.units, shift, &m, 0);
+	if (m.failed || bpf_skb_store_bytes(skb, base, &vlan, 4, BPF_F_RECOMPUTE_CSUM) ||
+	    (at.size == 8 && bpf_skb_store_bytes(skb, base + 4, &vlan, 4, BPF_F_RECOMPUTE_CSUM)))
+		return -1;
+	u32 pops = at.size / 4 + 2 - present;
+	for (int i = 0; i < 4; i++)
+		if (i < pops && bpf_skb_vlan_pop(skb))
+			return -1;
+	return 0;
+}
+
+/* Tags to remove. */
+struct removal {
+	struct __sk_buff *skb;
+	const struct port *p;
+	u32 when, removed, failed;
+};
+
+static long strip(u32 i, struct removal *r)
+{
+	struct found at = doomed(r->skb, r->p, r->when);
+
+	if (!at.size)
+		return 1;
+	if (at.offset ? cut(r->skb, at) : bpf_skb_vlan_pop(r->skb)) {
+		r->failed = 1;
+		return 1;
+	}
+	r->removed++;
+	return 0;
+}
+
+/* headers is how many bytes of a frame that is segmented later come again with each
+ * segment. */
+inline_fn u32 headers(struct __sk_buff *skb, struct sk_buff *k)
+{
+	u32 at = k->transport_header - k->mac_header;
+	u8 offset;
+
+	if (bpf_skb_load_bytes(skb, at + 12, &offset, 1))
+		return at;
+	return at + (offset >> 4) * 4;
+}
+
+/* wire is what the frame is on the wire, in bytes. */
+inline_fn u64 wire(struct __sk_buff *skb, const struct port *p)
+{
+	u32 tag = skb->vlan_present ? 4 : 0, segments = 1;
+	u64 bytes = skb->len;
+
+	if (skb->gso_size) {
+		u32 h = headers(skb, bpf_cast_to_kern_ctx(skb));
+		segments = skb->gso_segs;
+		if (!segments)	/* not counted by who sent it */
+			segments = (skb->len - h + skb->gso_size - 1) / skb->gso_size;
+		if (segments > 1)
+			bytes += (u64)(segments - 1) * h;
+	}
+	return bytes + (u64)segments * (p->overhead + tag);
+}
+
+SEC("tcx/egress")
+int csig_egress(struct __sk_buff *skb)
+{
+	u32 ifindex = skb->ifindex, t = 0;
+	struct port *p = bpf_map_lookup_elem(&csig_ports, &ifindex);
+
+	if (!p)
+		return TCX_NEXT;
+	u32 slot = p->slot;
+	struct state *s = bpf_map_lookup_elem(&csig_state, &slot);
+	struct stats *n = bpf_map_lookup_elem(&csig_stats, &slot);
+	if (!s || !n)
+		return TCX_NEXT;
+	u64 now = bpf_ktime_get_ns();
+	roll(p, s, now);
+	n->frames++;
+	int stale = now >= p->deadline || !*(volatile u64 *)&s->closed;
+	u32 when = stale ? ALWAYS | WHILE_STALE : ALWAYS;
+	if (p->strip & when) {
+		struct removal r = { skb, p, when };
+		bpf_loop(MAX_UNITS, strip, &r, 0);
+		if (r.failed)
+			return TCX_DROP;	/* a tag must not get past a port that strips (draft-00 §6.2) */
+		n->stripped += !!r.removed;
+	}
+	if (p->update && !(stale && p->pass_stale)) {
+		struct found at = find(skb, p);
+		if (at.size) {
+			if (at.size == 4 ? compact(skb, p, s, at, stale, &t) : wide(skb, p, s, at, stale, &t))
+				n->updated[t & 3]++;
+			else
+				n->passed++;
+		}
+	}
+	__sync_fetch_and_add(&s->bytes, wire(skb, p));
+	return TCX_NEXT;
+}
+
+char _license[] SEC("license") = "GPL"; /* as the kernel spells what the object is under: GPL-2.0 OR Apache-2.0 */

@@ -1,0 +1,601 @@
+package ebpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// Driver drives the ports of one network namespace. Its methods are not safe for
+// concurrent use.
+type Driver struct {
+	netdev.NS
+
+	plane  *plane         // nil until there is one
+	setup  *vendors.Setup // what it is to be; nil until Apply or the first Update
+	ports  []*port
+	byName map[string]*port
+}
+
+var (
+	_ vendors.Driver       = (*Driver)(nil)
+	_ vendors.Looker       = (*Driver)(nil)
+	_ vendors.Measurer     = (*Driver)(nil)
+	_ vendors.MTUSetter    = (*Driver)(nil)
+	_ vendors.HealthReader = (*Driver)(nil)
+)
+
+// port is what the driver knows about one port.
+type port struct {
+	setup vendors.PortSetup
+	index int       // of its device; 0: not there
+	entry planePort // as the data plane has it
+
+	intents []vlanrules.Intent // those that the entry was made for
+	rate    uint64             // bit/s
+	drain   netdev.Drain       // where it writes signals of the queue
+}
+
+// Open returns a driver for the ports of a network namespace. It changes nothing, and takes
+// the data plane over where there is one.
+func Open(cfg Config) (*Driver, error) {
+	return &Driver{NS: netdev.NS(cfg.NetNS)}, nil
+}
+
+// Close ends the driver. The data plane stays, until its ports' deadlines.
+func (d *Driver) Close() error {
+	if d.plane == nil {
+		return nil
+	}
+	err := d.plane.Close()
+	d.plane = nil
+	return err
+}
+
+// Probe loads the program, which has the kernel check it, without attaching it.
+func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := Offline()
+	f.Notes = f.Notes[:len(f.Notes)-1]
+	f.Identity.Version = netdev.KernelRelease()
+	devices, err := d.devices(ctx)
+	if err == nil {
+		err = d.ready(devices)
+	}
+	if err != nil {
+		if !errors.Is(err, errNoBPF) {
+			return f, err
+		}
+		no := vendors.Refusal(err.Error())
+		f.Update, f.Wide, f.Strip, f.Lease, f.Others = no, no, no, no, 0
+		for i := range f.TagDepths {
+			f.TagDepths[i] = no
+		}
+	}
+	return f, nil
+}
+
+// devices are the network devices: their indices by name.
+func (d *Driver) devices(ctx context.Context) (map[string]int, error) {
+	list, err := d.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list network devices: %w", err)
+	}
+	out := make(map[string]int, len(list))
+	for _, l := range list {
+		out[l.Attrs().Name] = l.Attrs().Index
+	}
+	return out, nil
+}
+
+// find opens the data plane that is attached to one of the devices, and tells whether there
+// is any of ours.
+func (d *Driver) find(devices map[string]int) (found bool, err error) {
+	err = d.Do(func() error {
+		for _, index := range devices {
+			prog, err := attached(index)
+			if err != nil {
+				return err
+			}
+			if prog == nil {
+				continue
+			}
+			found = true
+			if d.plane == nil {
+				d.plane, err = take(prog)
+			}
+			return errors.Join(err, prog.Close())
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ready makes a data plane where there is none.
+func (d *Driver) ready(devices map[string]int) error {
+	if _, err := d.find(devices); err != nil || d.plane != nil {
+		return err
+	}
+	p, err := load(nil)
+	if err == nil {
+		d.plane = p
+	}
+	return err
+}
+
+// Observe reads back the setup.
+func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
+	seen, err := d.Look(ctx)
+	return seen.Setup, err
+}
+
+// Look reads back the setup, and whether ports have a deadline to come.
+func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
+	seen := vendors.DataPlane{Signal: vendors.SignalFallback}
+	devices, err := d.devices(ctx)
+	if err != nil {
+		return seen, err
+	}
+	found, err := d.find(devices)
+	if errors.Is(err, errNoBPF) && d.plane == nil {
+		return seen, nil // then there is none of ours either
+	}
+	if err != nil || !found {
+		return seen, err
+	}
+	if d.plane == nil {
+		seen.Setup.Damaged = "the BPF program " + programName + " is another version's"
+		return seen, nil
+	}
+	s, damaged, err := d.plane.recorded()
+	if err != nil {
+		return seen, err
+	}
+	s.Damaged = damaged
+	now := monotonic()
+	err = d.Do(func() error {
+		for i := range s.Ports {
+			p := &s.Ports[i]
+			index := devices[p.Port]
+			if index == 0 {
+				continue
+			}
+			var e planePort
+			if p.Damaged, err = d.plane.check(index, &s, p, &e); err != nil {
+				return err
+			}
+			if left := time.Duration(e.Deadline - now); e.Deadline > now && (seen.Left == 0 || left < seen.Left) {
+				seen.Signal, seen.Left = vendors.SignalWritten, left
+			}
+		}
+		return nil
+	})
+	seen.Setup = s
+	return seen, err
+}
+
+// check says what is wrong with a port, "" for nothing, and reads its entry. It runs inside
+// the namespace.
+func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *planePort) (string, error) {
+	switch err := p.CsigPorts.Lookup(uint32(index), e); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return "its entry in csig_ports is missing", nil
+	case err != nil:
+		return "", err
+	case setupPart(*e) != entryOf(s, port):
+		return "its entry in csig_ports is another one", nil
+	}
+	prog, err := attached(index)
+	if err != nil {
+		return "", err
+	}
+	if prog == nil {
+		return "BPF program " + programName + " is missing", nil
+	}
+	same, err := p.is(prog)
+	if err = errors.Join(err, prog.Close()); err != nil || same {
+		return "", err
+	}
+	return "BPF program " + programName + " is another one", nil
+}
+
+// Diff lists what Apply(want) would change.
+func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
+
+// Apply makes the data plane that of the setup. A port whose entry changes advertises stale
+// until the next Update; one that stays keeps what it has. A port whose device is missing is
+// an error of that port; the others are done all the same.
+func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := validate(&want); err != nil {
+		return err
+	}
+	devices, err := d.devices(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.ready(devices); err != nil {
+		if errors.Is(err, errNoBPF) {
+			return &vendors.PermanentError{Err: err}
+		}
+		return err
+	}
+	s := want.Wanted()
+	// The record comes first: what it names and is not there is damaged, and repaired.
+	if err := d.plane.record(s); err != nil {
+		return err
+	}
+	d.adopt(s)
+	return errors.Join(d.sync(devices)...)
+}
+
+// adopt takes a setup as what the device is to have.
+func (d *Driver) adopt(s *vendors.Setup) {
+	d.setup, d.ports, d.byName = s, nil, make(map[string]*port, len(s.Ports))
+	for i := range s.Ports {
+		p := &port{setup: s.Ports[i]}
+		d.ports = append(d.ports, p)
+		d.byName[p.setup.Port] = p
+	}
+}
+
+// sync brings the data plane to the setup. The errors are of single ports, or of all.
+func (d *Driver) sync(devices map[string]int) (errs []error) {
+	err := d.Do(func() error {
+		slots, entries, err := d.plane.slots()
+		if err != nil {
+			return err
+		}
+		ours := make(map[int]bool, len(d.ports))
+		for _, p := range d.ports {
+			p.index, p.intents = devices[p.setup.Port], nil
+			if p.index == 0 {
+				errs = append(errs, missing(p.setup.Port))
+				continue
+			}
+			ours[p.index] = true
+			if err := d.place(p, entries, slots); err != nil {
+				errs = append(errs, &vendors.PortError{Port: p.setup.Port, Err: err})
+			}
+		}
+		// A program goes before its entry, without which frames pass with their tags.
+		for _, index := range devices {
+			if !ours[index] {
+				errs = append(errs, detach(index))
+			}
+		}
+		for index := range entries {
+			if !ours[int(index)] {
+				errs = append(errs, ignore(d.plane.CsigPorts.Delete(index), ebpf.ErrKeyNotExist))
+			}
+		}
+		return nil
+	})
+	return append(errs, err)
+}
+
+func missing(port string) error {
+	return &vendors.PortError{Port: port, Err: errors.New("there is no such network device; it is programmed as soon as it appears")}
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// slots are those that ports have, and the entries.
+func (p *plane) slots() (used map[uint32]bool, entries map[uint32]planePort, err error) {
+	used, entries = make(map[uint32]bool), make(map[uint32]planePort)
+	var index uint32
+	var e planePort
+	all := p.CsigPorts.Iterate()
+	for all.Next(&index, &e) {
+		used[e.Slot], entries[index] = true, e
+	}
+	return used, entries, all.Err()
+}
+
+// place makes a port's entry, where it is not there, and attaches the program.
+func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bool) error {
+	want := entryOf(d.setup, &p.setup)
+	e, ok := entries[uint32(p.index)]
+	if ok && setupPart(e) == want {
+		p.entry = e
+		return d.plane.attach(p.index)
+	}
+	want.Slot = e.Slot
+	if !ok {
+		for used[want.Slot] {
+			want.Slot++
+		}
+		if want.Slot >= maxDevices {
+			return &vendors.PermanentError{Port: p.setup.Port, Err: fmt.Errorf("there are more than %d ports", maxDevices)}
+		}
+		used[want.Slot] = true
+		if err := d.plane.restart(want.Slot); err != nil {
+			return err
+		}
+	}
+	if err := d.plane.CsigPorts.Put(uint32(p.index), &want); err != nil {
+		return err
+	}
+	p.entry = want
+	return d.plane.attach(p.index)
+}
+
+// restart has a slot wait for a whole interval.
+func (p *plane) restart(slot uint32) error {
+	return p.CsigState.Put(slot, &planeState{})
+}
+
+// Update gives each listed port its edges, its locators and a deadline.
+func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	var res vendors.UpdateResult
+	until := monotonic() + uint64(max(lease, 0))
+	if err := ctx.Err(); err != nil {
+		return res, err
+	}
+	if lease <= 0 || lease > maxLease {
+		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
+	}
+	if d.setup == nil {
+		if err := vendors.TakeOver(ctx, d, func() bool { return d.setup != nil }); err != nil {
+			return res, err
+		}
+	}
+	if d.setup.Measure == nil {
+		return res, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, by which its ports are to measure: call Apply with the profile first")}
+	}
+	repaired, errs, err := d.repair(ctx)
+	if err != nil {
+		return res, err
+	}
+	res.NoteRepairs(repaired)
+	for i := range updates {
+		u := &updates[i]
+		p := d.byName[u.Port]
+		switch {
+		case p == nil:
+			errs = append(errs, vendors.NotInSetup(u.Port))
+		case p.setup.Action != vlanrules.Update || p.index == 0:
+		default:
+			changed, err := d.give(p, u, until)
+			if changed {
+				res.Ports++
+				res.Ops++
+			}
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	res.Leased = true
+	return res, errors.Join(errs...)
+}
+
+// repair puts right what another process, or a device that went and came, has changed.
+func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []error, err error) {
+	devices, err := d.devices(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = d.Do(func() error {
+		for _, p := range d.ports {
+			var e planePort
+			index, why := devices[p.setup.Port], ""
+			if index == 0 {
+				errs = append(errs, missing(p.setup.Port))
+				p.index, p.intents = 0, nil
+				continue
+			}
+			if why, err = d.plane.check(index, d.setup, &p.setup, &e); err != nil {
+				return err
+			}
+			if why == "" && index == p.index && e != p.entry {
+				why = "its entry in csig_ports is another one"
+			}
+			if why == "" && index == p.index {
+				continue
+			}
+			slots, entries, err := d.plane.slots()
+			if err != nil {
+				return err
+			}
+			if e, ok := entries[uint32(index)]; ok && why != "" {
+				e.Deadline, e.Interval = 0, 0
+				entries[uint32(index)] = e
+			}
+			p.index, p.intents = index, nil
+			if err := d.place(p, entries, slots); err != nil {
+				errs = append(errs, &vendors.PortError{Port: p.setup.Port, Err: err})
+				continue
+			}
+			if why != "" {
+				changes = append(changes, vendors.Change{Kind: vendors.Create, Port: p.setup.Port, What: p.setup.Action.String(), Detail: why})
+			}
+		}
+		return nil
+	})
+	return changes, errs, err
+}
+
+// give writes a port's signals and deadline, and tells whether anything but the deadline
+// has changed.
+func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed bool, err error) {
+	e := p.entry
+	drain := netdev.Drain{}
+	if slices.ContainsFunc(u.Intents, ofQueue) {
+		if drain, err = d.Drain(p.index); err != nil {
+			return false, &vendors.PortError{Port: p.setup.Port, Err: err}
+		}
+	}
+	if p.intents == nil || p.drain != drain || p.rate != u.Rate || !slices.EqualFunc(p.intents, u.Intents, sameLocator) {
+		changed = true
+		if e, err = d.signals(p, u, &drain); err != nil {
+			e = p.entry
+			e.Deadline = 0
+			return changed, errors.Join(&vendors.PermanentError{Port: p.setup.Port, Err: err}, d.put(p, &e))
+		}
+		if interval := uint64(d.setup.Measure.Interval); e.Interval != interval {
+			// What was counted is of intervals of another length: stale, until one has closed.
+			e.Interval, e.Deadline = interval, 0
+			if err := errors.Join(d.put(p, &e), d.plane.restart(e.Slot)); err != nil {
+				return changed, err
+			}
+		}
+	}
+	e.Deadline = until
+	if live := slices.ContainsFunc(u.Intents, func(in vlanrules.Intent) bool { return in.LM != d.setup.Layout.LMStale() }); !live || u.Rate == 0 {
+		e.Deadline = 0
+	}
+	if err := d.put(p, &e); err != nil {
+		return changed, err
+	}
+	p.intents, p.rate, p.drain = append(p.intents[:0], u.Intents...), u.Rate, drain
+	return changed, nil
+}
+
+// ofQueue tells whether an intent is of a signal that the port's queue has.
+func ofQueue(in vlanrules.Intent) bool {
+	return in.Action == vlanrules.Update && (in.Signal == quantize.MaxPD || in.Signal == quantize.MaxNQD)
+}
+
+// sameLocator tells whether two intents have the port write the same: S is the port's own.
+func sameLocator(a, b vlanrules.Intent) bool {
+	return a.Signal == b.Signal && a.Action == b.Action && a.LM == b.LM
+}
+
+func (d *Driver) put(p *port, e *planePort) error {
+	if err := d.plane.CsigPorts.Put(uint32(p.index), e); err != nil {
+		return &vendors.PortError{Port: p.setup.Port, Err: err}
+	}
+	p.entry = *e
+	return nil
+}
+
+// signals is the entry with the edges and locators of the intents.
+func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (planePort, error) {
+	e, shift := p.entry, 0
+	if d.setup.Layout == quantize.UEC {
+		shift = 1
+	}
+	for i := range e.Signals {
+		e.Signals[i] = planeSignal{Carried: e.Signals[i].Carried, Max: e.Signals[i].Max}
+	}
+	for i := range u.Intents {
+		in := &u.Intents[i]
+		if in.Action != vlanrules.Update || u.Rate == 0 {
+			continue
+		}
+		sp, ok := d.setup.Measure.Signals[in.Signal]
+		if !ok {
+			return e, fmt.Errorf("%s is not a signal of the profile", in.Signal)
+		}
+		rate := u.Rate
+		switch {
+		case !ofQueue(*in):
+		case drain.Refused != "":
+			return e, fmt.Errorf("%s is refused: %s", in.Signal, drain.Refused)
+		case in.Signal == quantize.MaxPD:
+			rate = drain.Rate
+		case drain.Limit == 0:
+			return e, fmt.Errorf("%s is refused: how many bytes its queue holds is not known: a root tbf says it", in.Signal)
+		default:
+			rate = drain.Limit
+		}
+		g, err := signalOf(in.Signal, &sp, rate, d.setup.Measure.Interval)
+		if err != nil {
+			return e, err
+		}
+		g.Lm, g.WideLm = in.LM<<shift, in.LM<<shift
+		e.Signals[in.Signal] = g
+	}
+	return e, nil
+}
+
+// Measurements reads what the data plane has counted, and what it makes of it.
+func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]vendors.Measurement, error) {
+	now := monotonic()
+	for _, p := range d.ports {
+		if p.index == 0 {
+			continue
+		}
+		var s planeState
+		if err := d.plane.CsigState.Lookup(p.entry.Slot, &s); err != nil {
+			return dst, fmt.Errorf("port %s: read csig_state: %w", p.setup.Port, err)
+		}
+		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes, Live: s.Closed != 0 && p.entry.Deadline > now}
+		last := s.Last
+		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
+			last = 0 // no frame has closed the interval that was idle
+		}
+		for i := range m.S {
+			if g := &p.entry.Signals[i]; g.Carried != 0 && g.Queue == 0 {
+				m.S[i] = g.bucket(last)
+			}
+		}
+		dst = append(dst, m)
+	}
+	return dst, nil
+}
+
+// Release has all ports fall back now.
+func (d *Driver) Release(ctx context.Context) error {
+	devices, err := d.devices(ctx)
+	if err != nil {
+		return err
+	}
+	if found, err := d.find(devices); err != nil || !found || d.plane == nil {
+		return err
+	}
+	_, entries, err := d.plane.slots()
+	for index, e := range entries {
+		e.Deadline = 0
+		err = errors.Join(err, d.plane.CsigPorts.Put(index, &e))
+	}
+	for _, p := range d.ports {
+		p.entry.Deadline = 0
+	}
+	return err
+}
+
+// Remove detaches the program from all devices; the kernel frees it and its maps.
+func (d *Driver) Remove(ctx context.Context) error {
+	devices, err := d.devices(ctx)
+	if err != nil {
+		return err
+	}
+	err = d.Do(func() (err error) {
+		for _, index := range devices {
+			err = errors.Join(err, detach(index))
+		}
+		return err
+	})
+	if errors.Is(err, errNoBPF) {
+		err = nil // then there is none of ours
+	}
+	d.setup, d.ports, d.byName = nil, nil, nil
+	return errors.Join(err, d.Close())
+}
+
+// monotonic is the clock that the program reads, in ns.
+func monotonic() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}

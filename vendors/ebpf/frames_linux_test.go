@@ -1,0 +1,134 @@
+package ebpf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+func loaded(t testing.TB) *planeObjects {
+	t.Helper()
+	var o planeObjects
+	if err := loadPlaneObjects(&o, nil); err != nil {
+		var v *ebpf.VerifierError
+		if errors.As(err, &v) {
+			t.Logf("%-40v", v)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.Close() })
+	return &o
+}
+
+// loopback is the device that the kernel has test frames leave.
+const loopback = uint32(1)
+
+// bench is the data plane with one port, and the model of the same port.
+type bench struct {
+	t      testing.TB
+	o      *planeObjects
+	port   planePort
+	model  model
+	signal map[quantize.Signal]quantize.SignalProfile
+	rate   uint64
+	index  uint32
+}
+
+func newBench(t testing.TB, o *planeObjects, layout quantize.Layout, compact uint16, interval time.Duration) *bench {
+	t.Helper()
+	b := &bench{t: t, o: o, index: loopback, rate: 100e9, signal: map[quantize.Signal]quantize.SignalProfile{}}
+	b.model = model{uec: layout == quantize.UEC, compact: compact, wide: 0x9901, retired: map[uint16]int{0x9aaa: 4, 0x9bbb: 8}, update: true, signals: map[uint16]local{}}
+	for sig, preset := range map[quantize.Signal]string{quantize.MinABW: "log-100G", quantize.MinABWC: quantize.PresetNames(quantize.MinABWC)[0]} {
+		table, err := quantize.Preset(sig, preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp := quantize.SignalProfile{Buckets: table, Quantum: 1_000_000}
+		if sig == quantize.MinABWC {
+			sp.Quantum = 1
+		}
+		b.signal[sig] = sp
+		g, err := signalOf(sig, &sp, b.rate, interval)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := local{lm: 5 + uint32(sig), wideLM: 0x1234 + uint32(sig)}
+		b.model.signals[uint16(sig)] = l
+		g.Lm, g.WideLm = uint16(l.lm), uint16(l.wideLM)
+		if b.model.uec {
+			g.Lm, g.WideLm = g.Lm<<1, g.WideLm<<1
+		}
+		b.port.Signals[sig] = g
+	}
+	b.port.Deadline, b.port.Interval, b.port.Update = 1<<63, uint64(interval), 1
+	if b.model.uec {
+		b.port.Uec = 1
+	}
+	tag := func(i int, tpid uint16, size uint8) {
+		b.port.Tags[i].Tpid, b.port.Tags[i].Size = bits.ReverseBytes16(tpid), size
+	}
+	tag(0, compact, 4)
+	tag(1, 0x9901, 8)
+	tag(2, 0x9aaa, 4)
+	tag(3, 0x9bbb, 8)
+	return b
+}
+
+// sent has so many bytes be those of the last interval.
+func (b *bench) sent(bytes uint64) {
+	b.t.Helper()
+	for sig, sp := range b.signal {
+		l := b.model.signals[uint16(sig)]
+		v := floor(truth(sig, bytes, b.rate, b.port.Interval))
+		l.s, l.wideS = uint32(sp.Buckets.Bucket(v)), uint32(min(v/sp.Quantum, quantize.MaxWideS))
+		b.model.signals[uint16(sig)] = l
+	}
+	if err := errors.Join(b.o.CsigPorts.Put(b.index, &b.port), b.o.CsigState.Put(uint32(0), &planeState{Start: 1 << 62, Last: bytes, Closed: 1})); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wants sends a frame through the port.
+func (b *bench) wants(f []byte) {
+	b.t.Helper()
+	_, got, err := b.o.CsigEgress.Test(f)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if want := b.model.out(f); !bytes.Equal(got, want) {
+		b.t.Fatalf("frame %x\n  left as %x\n    want %x (%+v)", f, got, want, b.model)
+	}
+}
+
+// Every compact tag, in both layouts, through a port with a load that none of the
+// edges meets, and a million wide ones with any load.
+func TestEveryTag(t *testing.T) {
+	o := loaded(t)
+	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
+		b := newBench(t, o, layout, 0x9900, time.Millisecond)
+		f := make([]byte, 64)
+		b.sent(10_000_000)
+		for v := range 1 << 16 {
+			binary.BigEndian.PutUint64(f[12:], 0x9900<<48|uint64(v)<<32|0x0800<<16)
+			b.wants(f)
+		}
+		r := rand.New(rand.NewPCG(1, uint64(layout)))
+		for n := range 100_000 {
+			if n%64 == 0 {
+				b.sent(r.Uint64N(14_000_000))
+			}
+			binary.BigEndian.PutUint16(f[12:], 0x9901)
+			binary.BigEndian.PutUint64(f[14:], r.Uint64()&^0xe<<60)
+			binary.BigEndian.PutUint16(f[20:], 0x0800)
+			b.wants(f)
+		}
+	}
+}

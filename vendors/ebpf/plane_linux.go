@@ -1,0 +1,220 @@
+package ebpf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+const programName = "csig_egress"
+
+// errNoBPF is the reason where the data plane may not be loaded or looked for.
+var errNoBPF = errors.New("the data plane needs Linux 6.6 or newer (tcx) with BTF of its own (/sys/kernel/btf/vmlinux), and CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace")
+
+// refusedBPF says of an error that means that BPF is not to be had what is missing.
+func refusedBPF(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: %s: %w", errNoBPF, what, unix.EPERM)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("%w: %s: %w", errNoBPF, what, ebpf.ErrNotSupported)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// plane is the data plane of a namespace: the program and its maps, held open.
+type plane struct {
+	planeObjects
+	tag string // what the program does, hashed by the kernel
+}
+
+// load loads the program, with new maps or those of another program.
+func load(with *ebpf.CollectionOptions) (*plane, error) {
+	p := &plane{}
+	if err := loadPlaneObjects(&p.planeObjects, with); err != nil {
+		return nil, refusedBPF("load the BPF program "+programName, err)
+	}
+	info, err := p.CsigEgress.Info()
+	if err == nil {
+		p.tag = info.Tag
+		err = p.CsigEgress.BindMap(p.CsigSetup)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("load the BPF program %s: %w", programName, err), p.Close())
+	}
+	return p, nil
+}
+
+// attached is the program of ours on a device, nil where there is none. It runs inside the
+// namespace.
+func attached(index int) (*ebpf.Program, error) {
+	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
+	if errors.Is(err, unix.ENODEV) {
+		return nil, nil //nolint:nilnil // gone meanwhile
+	}
+	if err != nil {
+		return nil, refusedBPF("list the BPF programs on tcx egress", err)
+	}
+	for _, f := range found.Programs {
+		if _, byLink := f.LinkID(); byLink {
+			continue // ours are not
+		}
+		p, err := ebpf.NewProgramFromID(f.ID)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return nil, refusedBPF(fmt.Sprintf("look at BPF program %d", f.ID), err)
+		}
+		info, err := p.Info()
+		if err == nil && info.Name == programName {
+			return p, nil
+		}
+		if err := errors.Join(err, p.Close()); err != nil {
+			return nil, fmt.Errorf("look at BPF program %d: %w", f.ID, err)
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// mapsOf opens the maps of a program of ours.
+func mapsOf(p *ebpf.Program) (map[string]*ebpf.Map, error) {
+	info, err := p.Info()
+	if err != nil {
+		return nil, err
+	}
+	ids, ok := info.MapIDs()
+	if !ok {
+		return nil, errNoBPF
+	}
+	maps := make(map[string]*ebpf.Map)
+	for _, id := range ids {
+		m, err := ebpf.NewMapFromID(id)
+		var about *ebpf.MapInfo
+		if err == nil {
+			about, err = m.Info()
+		}
+		if err != nil {
+			return nil, errors.Join(refusedBPF("open the maps of "+programName, err), closeMaps(maps))
+		}
+		maps[about.Name] = m
+	}
+	return maps, nil
+}
+
+func closeMaps(maps map[string]*ebpf.Map) (err error) {
+	for _, m := range maps {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
+
+// take opens the plane that a program of ours belongs to. One with other maps, as of another
+// version of csig, is nil.
+func take(prog *ebpf.Program) (p *plane, err error) {
+	maps, err := mapsOf(prog)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeMaps(maps)) }()
+	spec, err := loadPlane()
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range spec.Maps {
+		if maps[name] == nil || m.Compatible(maps[name]) != nil {
+			return nil, nil //nolint:nilnil // another version's
+		}
+	}
+	return load(&ebpf.CollectionOptions{MapReplacements: maps})
+}
+
+// attach makes our program, and no other of ours, run on a device. It runs inside the
+// namespace. Another version is replaced in one step.
+func (p *plane) attach(index int) (err error) {
+	have, err := attached(index)
+	if err != nil {
+		return err
+	}
+	opts := link.RawAttachProgramOptions{Target: index, Program: p.CsigEgress, Attach: ebpf.AttachTCXEgress}
+	if have != nil {
+		defer func() { err = errors.Join(err, have.Close()) }()
+		if same, err := p.is(have); same || err != nil {
+			return err
+		}
+		opts.Anchor = link.ReplaceProgram(have)
+	}
+	return refusedBPF("attach the BPF program "+programName, link.RawAttachProgram(opts))
+}
+
+// is tells whether a program is the plane's, or one that does the same with the same maps.
+func (p *plane) is(other *ebpf.Program) (bool, error) {
+	info, err := other.Info()
+	if err != nil || info.Tag != p.tag {
+		return false, err
+	}
+	ids, _ := info.MapIDs()
+	mine, err := p.CsigPorts.Info()
+	if err != nil {
+		return false, err
+	}
+	id, _ := mine.ID()
+	for _, other := range ids {
+		if other == id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// detach removes our program from a device. It runs inside the namespace.
+func detach(index int) error {
+	for {
+		have, err := attached(index)
+		if have == nil || err != nil {
+			return err
+		}
+		err = link.RawDetachProgram(link.RawDetachProgramOptions{Target: index, Program: have, Attach: ebpf.AttachTCXEgress})
+		if err = errors.Join(err, have.Close()); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("detach the BPF program %s: %w", programName, err)
+		}
+	}
+}
+
+// record writes the setup that Observe reads.
+func (p *plane) record(s *vendors.Setup) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	var r planeRecord
+	if len(text) > len(r.Text) {
+		return &vendors.PermanentError{Err: fmt.Errorf("the setup has %d bytes as text, at most %d can be: name fewer ports", len(text), len(r.Text))}
+	}
+	r.Size = uint32(copy(r.Text[:], text))
+	return p.CsigSetup.Put(uint32(0), &r)
+}
+
+// recorded reads it; what is damaged says why it cannot be read.
+func (p *plane) recorded() (s vendors.Setup, damaged string, err error) {
+	var r planeRecord
+	if err := p.CsigSetup.Lookup(uint32(0), &r); err != nil {
+		return s, "", err
+	}
+	if int(r.Size) > len(r.Text) {
+		return s, "the record of the setup is damaged", nil
+	}
+	if err := json.Unmarshal(r.Text[:r.Size], &s); err != nil {
+		return vendors.Setup{}, "the record of the setup is damaged: " + err.Error(), nil
+	}
+	return s, "", nil
+}
