@@ -57,7 +57,7 @@ func OpenSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Devi
 		}
 	}
 	switch name := SourceName(dev); name {
-	case "linux":
+	case "linux", "linux-ebpf":
 		return openLinux(prof, dev)
 	case "ovs":
 		return openOVS(dev)
@@ -108,7 +108,7 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 	if c := (vendors.Config{Device: *dev}); c.Remote() {
 		dial, done = all.UnixSockets(c)
 	}
-	connect, hangUp := openflow.Dialed(func(ctx context.Context) (net.Conn, error) {
+	connect, hangUp := ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
 		c, err := dial(ctx, path.Join(o.RunDir, o.Bridge+".mgmt"))
 		if err != nil {
 			err = fmt.Errorf("is ovs-vswitchd running, and may this user open its socket? %w", err)

@@ -35,7 +35,7 @@ var errOtherAgent = errors.New("another csig agent programs the ports of this ne
 func lockDevice(remote, device string, log *logrus.Entry) (unlock func(), err error) {
 	of, other := "", errOtherAgent
 	if remote != "" {
-		other = fmt.Errorf("another csig agent on this machine sets up %s (%s): stop it first, or use --dry-run", device, remote)
+		other = fmt.Errorf("another csig agent on this machine drives %s (%s): stop it first, or use --dry-run", device, remote)
 		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
 	}
 	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
@@ -58,6 +58,9 @@ func lock(name, file string, other error, log *logrus.Entry) (func(), error) {
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}
 	if holder, err := holderOf(name); err != nil || holder == "" {
+		if pid := listenerPID(name); pid != 0 {
+			other = fmt.Errorf("%w; it is process %d", other, pid)
+		}
 		return nil, errors.Join(other, err)
 	}
 	f, err := lockNamespace(file, true, other)

@@ -152,7 +152,8 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// TestLockNames: the error of a remote device's lock says which device it is.
+// TestLockNames: the error of a remote device's lock says which device it is, and which
+// process has it.
 func TestLockNames(t *testing.T) {
 	d := &inventory.Device{Name: "hw1", Address: "192.0.2.1", Management: inventory.Management{SSH: &inventory.SSH{User: "x"}}}
 	d.Management.Daemon = &inventory.Daemon{At: inventory.Here, Socket: filepath.Join(t.TempDir(), "x.sock")}
@@ -164,7 +165,7 @@ func TestLockNames(t *testing.T) {
 	if err := one.Take(d); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.Take(d); err == nil || !strings.Contains(err.Error(), "another csig agent on this machine sets up hw1 (192.0.2.1)") || strings.Contains(err.Error(), "namespace") {
+	if err := two.Take(d); err == nil || !strings.Contains(err.Error(), "another csig agent on this machine drives hw1 (192.0.2.1)") || !strings.HasSuffix(err.Error(), fmt.Sprintf("; it is process %d", os.Getpid())) || strings.Contains(err.Error(), "namespace") {
 		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func (o *Opener) OpenSole(ctx context.Context, d *inventory.Device, who string, 
 	}
 	lock := &Lock{Log: log}
 	s := &sole{holds: []io.Closer{closing(lock.Close)}}
-	cfg := vendors.Config{Device: here, Who: who}
+	cfg := vendors.Config{Device: here, Who: who, Claim: func(identity string) error { return lock.Claim(here.Name, identity) }}
 	if netns != "" {
 		ns, err := os.Open(netns)
 		if err != nil {

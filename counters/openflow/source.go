@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -91,29 +90,6 @@ func (s *Source) Close() error {
 		return s.cfg.Done()
 	}
 	return nil
-}
-
-// Dialed is a Connect, and its Done, for a switch that is dialed and whose connection
-// is the source's own.
-func Dialed(dial func(ctx context.Context) (net.Conn, error), version ofp.Version) (connect func(ctx context.Context) (*ofp.Conn, error), done func() error) {
-	var of *ofp.Conn
-	connect = func(ctx context.Context) (*ofp.Conn, error) {
-		if of != nil && of.Err() == nil {
-			return of, nil
-		}
-		c, err := dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		of, err = ofp.NewConn(ctx, c, version)
-		return of, err
-	}
-	return connect, func() error {
-		if of == nil {
-			return nil
-		}
-		return of.Close()
-	}
 }
 
 // errNotCounted is of a port whose load cannot be told from none.

@@ -15,7 +15,7 @@ import (
 
 func open(t *testing.T, s *ovstest.Switch, ports ...string) *Source {
 	t.Helper()
-	connect, done := Dialed(func(ctx context.Context) (net.Conn, error) {
+	connect, done := ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "br0.mgmt"))
 	}, ofp.Version14)
 	src, err := New(Config{Switch: "bridge br0", Ports: ports, Live: true, Connect: connect, Done: done})

@@ -22,7 +22,7 @@ func TestNotCounted(t *testing.T) {
 	}{"both": {7, 700, false}, "no bytes": {7, math.MaxUint64, true}, "no packets": {math.MaxUint64, 700, true}} {
 		here, there := net.Pipe()
 		go serve(there, tc.packets, tc.octets, 0)
-		connect, done := Dialed(func(context.Context) (net.Conn, error) { return here, nil }, ofp.Version13)
+		connect, done := ofp.Dialed(func(context.Context) (net.Conn, error) { return here, nil }, ofp.Version13)
 		src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done})
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestRestartedMeanwhile(t *testing.T) {
 		"it keeps no ages":           {math.MaxUint32, math.MaxUint32, time.Minute, true}, // it may have
 	} {
 		now, age := time.Unix(1e9, 0), tc.was
-		connect, done := Dialed(func(context.Context) (net.Conn, error) {
+		connect, done := ofp.Dialed(func(context.Context) (net.Conn, error) {
 			here, there := net.Pipe()
 			go serve(there, 7, 700, age)
 			return here, nil

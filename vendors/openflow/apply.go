@@ -59,13 +59,12 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 // sync brings the switch to d.setup, and our knowledge to the switch. It returns what
 // had been changed by another process. keep leaves the signal as it is found.
 func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Change, error) {
-	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, falling: map[*port]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
+	d.takeLate() // what has arrived while s was read explains it
+	y := &syncing{Driver: d, s: s, keep: keep, wasKnown: d.known != vendors.Unread, what: map[string]string{}, quiet: map[string]bool{}, falling: map[*port]bool{}, closed: map[*port]bool{}, have: s.byKey(), jobs: map[uint32]*job{}}
 	y.first.steps, y.last.steps = make([][]ofp.Mod, 2), make([][]ofp.Mod, 2)
+	y.quiet[""] = d.lateShared
 	d.known.Doubt()
-	d.otherPorts = nil
-	if err := s.taken(d.pipe); err != nil {
-		return nil, err
-	}
+	d.otherPorts, d.lateShared = nil, false
 	y.takeIn()
 	y.compare()
 	var failed []*port
@@ -94,6 +93,10 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	for _, name := range slices.Sorted(maps.Keys(y.what)) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: y.what[name]})
 	}
+	if err := s.taken(d.pipe); err != nil { // ports have fallen back, lease or not
+		d.known.Doubt()
+		return nil, err
+	}
 	return changes, nil
 }
 
@@ -106,7 +109,7 @@ func (p *port) fails(err error) {
 func refusal(err error) error {
 	var refused *ofp.Error
 	if errors.As(err, &refused) && refused.TableFull() {
-		return fmt.Errorf("there is no room for its flows, and it has the fallback or passes tags through: make room: %w", err)
+		return fmt.Errorf("there is no room for its flows: make room: %w", err)
 	}
 	return fmt.Errorf("its flows are refused: %w", err)
 }
@@ -121,6 +124,7 @@ type syncing struct {
 
 	quiet   map[string]bool // ports whose flows csig itself did not write, or not there
 	falling map[*port]bool  // ports that fall back from here on
+	closed  map[*port]bool  // ports whose fallback has to be in the live table, too
 
 	have        map[ofp.Key]*ofp.Flow
 	first, last job             // of what all ports share
@@ -179,6 +183,9 @@ func (y *syncing) takeIn() {
 		case number > maxPort:
 			p.failed, p.number = fmt.Errorf("its OpenFlow number is %d, and csig's tables have 12 bits for it", number), 0
 		}
+		if p.failed == nil && y.cfg.Now().Before(p.held.until) {
+			p.failed = p.held.why
+		}
 		if p.action != vlanrules.Update || p.number == 0 {
 			if p.number != 0 {
 				p.failed = y.s.shadow(p.number, p.action)
@@ -191,7 +198,7 @@ func (y *syncing) takeIn() {
 			is = &seen{}
 		}
 		if err := y.s.shadow(p.number, p.action); err != nil {
-			p.failed = err
+			p.failed, y.closed[p] = err, y.s.enters(p.number)
 		}
 		keeps := y.keep && !is.fallback && is.updates
 		if y.wasKnown {
@@ -229,6 +236,12 @@ func sameEntries(a, b vlanrules.Table) bool {
 // compare makes the jobs from what is wanted and what is there.
 func (y *syncing) compare() {
 	want := y.s.constant(y.pipe)
+	for i := range want {
+		w := &want[i]
+		if p := y.byName[w.name]; y.closed[p] && w.flow.Table == y.pipe.base+tableLive {
+			w.flow = y.pipe.closed(p.number)
+		}
+	}
 	for _, p := range y.ports {
 		if p.fallback && p.number != 0 {
 			want = append(want, wanted{y.pipe.fallback(p.number), p.name})
@@ -248,10 +261,15 @@ func (y *syncing) compare() {
 			continue
 		}
 		p := y.byName[w.name]
-		if y.wasKnown && (w.name == "" || p != nil) && !(y.falling[p] && isFallback(&w.flow)) {
+		if y.wasKnown && (w.name == "" || p != nil) && !(y.falling[p] && w.flow.Goes) {
 			y.note(w.name, "a flow of table %s was missing or changed", y.s.tableText(w.flow.Table))
 		}
 		y.write(w)
+		if w.flow.Table == y.pipe.base+tableLive && y.closed[p] { // before its entries are deleted one by one
+			all := y.clear(p)
+			all.Kind, all.Flow = ofp.ModifyAll, &w.flow
+			y.job(p.number).steps[stepLive] = append(y.job(p.number).steps[stepLive], all)
+		}
 	}
 }
 
@@ -302,9 +320,11 @@ func (y *syncing) present(left map[ofp.Key]*wanted) {
 			y.until = now.Add(live - time.Second)
 		}
 	case live == 0 && now.Before(y.until):
-		y.note("", "the lease was gone, and ports had fallen back")
-		y.until = time.Time{}
+		if y.until = (time.Time{}); y.leaseSeen { // else it may be refused yet
+			y.note("", "the lease was gone, and ports had fallen back")
+		}
 	}
+	y.leaseSeen = live > 0
 	if y.slot = 0; remaining[1] < remaining[0] {
 		y.slot = 1
 	}

@@ -108,7 +108,7 @@ func cutUpdate(t *testing.T, rounds int) {
 					}
 					l.Settled()
 					for i, got := range l.exchange(t, 2, tags) {
-						want := model(false, last, tags[i])
+						want := model(quantize.Draft00, last, tags[i])
 						if table := decides(t, s, 2, tags[i]); table != want || got != want && tags[i] != 0 {
 							t.Fatalf("%s: %04x leaves as %04x, and as %04x by the table; want %04x\n%s", at, tags[i], got, table, want, l.flows())
 						}

@@ -22,11 +22,6 @@ const checkEvery = 5 * time.Second
 // that renews less than once an hour is none.
 const maxLease = time.Hour
 
-// leaseSeconds rounds a lease up to what OpenFlow can express.
-func leaseSeconds(lease time.Duration) uint16 {
-	return uint16((lease + time.Second - 1) / time.Second)
-}
-
 // device is what the drivers of both kinds of switches have: the connection, what is
 // known of the switch and of its ports, and how changes are carried out (run).
 type device struct {
@@ -43,6 +38,7 @@ type device struct {
 
 	otherPorts []error   // of ports that are in no setup
 	lateErrs   []error   // refusals of what the switch had acknowledged, since the last update
+	lateShared bool      // and of what all ports share, since the switch was read
 	features   *features // of the last connection that was asked
 }
 
@@ -56,6 +52,7 @@ type port struct {
 	current bool  // the switch has what its intents want
 	unknown bool  // what came of its last changes is unknown
 	late    bool  // a refusal came after its acknowledgement, since the switch was read
+	held    held  // and for some time after that
 	failed  error // why it is not as its setup says
 
 	// With tables of csig's own:
@@ -67,6 +64,16 @@ type port struct {
 	flat  flatPort
 	until time.Time // when its band ends
 }
+
+// held keeps a port that the switch refused late in its fallback: what is written again
+// may be refused as late, and its tags would pass meanwhile.
+type held struct {
+	until time.Time
+	why   error
+}
+
+// lateHold is how long.
+const lateHold = 30 * time.Second
 
 // problem is why a port is not as its setup says, nil where it is.
 func (p *port) problem() error {
@@ -193,9 +200,7 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 	if err := u.connect(ctx); err != nil {
 		return res, err
 	}
-	for _, r := range d.of.LateErrors() {
-		d.late(r)
-	}
+	d.takeLate()
 	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
 		if err := u.check(ctx, &res); err != nil {
 			return res, err
@@ -211,6 +216,13 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 	return res, errors.Join(errs...)
 }
 
+// takeLate takes in the refusals that have arrived.
+func (d *device) takeLate() {
+	for _, r := range d.of.LateErrors() {
+		d.late(r)
+	}
+}
+
 // late takes in a refusal of what the switch had acknowledged. A port of which it is
 // is written again from the beginning, as its statistics may say that all is there.
 func (d *device) late(r *ofp.Error) {
@@ -218,9 +230,12 @@ func (d *device) late(r *ofp.Error) {
 	err := fmt.Errorf("the switch refused a change after it had acknowledged it, and its flows are written again: %w", r)
 	p := d.byName[r.Name]
 	if p == nil {
+		// The lease may be among what was refused.
+		d.lateShared, d.until = true, time.Time{}
 		d.lateErrs = append(d.lateErrs, err)
 		return
 	}
+	p.held = held{d.cfg.Now().Add(lateHold), fmt.Errorf("the switch refused a change after it had acknowledged it: it has the fallback, and its flows are written again %v later: %w", lateHold, r)}
 	p.late = true
 	p.dirty, p.current = true, false
 	d.lateErrs = append(d.lateErrs, &vendors.PortError{Port: p.name, Err: err})

@@ -67,8 +67,9 @@ type Driver struct {
 
 	filled bool // the live table has flows of Fill
 
-	slot int               // which lease is renewed next
-	ends [leases]time.Time // when each ends at the latest
+	slot      int               // which lease is renewed next
+	ends      [leases]time.Time // when each ends at the latest
+	leaseSeen bool              // one was there when the switch was last read
 }
 
 var _ vendors.Driver = (*Driver)(nil)
@@ -104,10 +105,15 @@ func (d *Driver) connect(ctx context.Context) error {
 	if err := d.device.connect(ctx); err != nil {
 		return err
 	}
-	if n := d.of.Datapath.Tables; n > 0 && int(d.cfg.Table)+tables > int(n) {
-		return &vendors.PermanentError{Err: fmt.Errorf("the switch has tables 0 to %d, and csig needs tables %d to %d: set management: {openflow: {table: %d}} or less", n-1, d.cfg.Table, d.cfg.Table+tables-1, max(1, int(n)-tables))}
+	n := int(d.of.Datapath.Tables)
+	if n == 0 || int(d.cfg.Table)+tables <= n {
+		return nil
 	}
-	return nil
+	use := fmt.Sprintf("set management: {openflow: {table: %d}} or less", n-tables)
+	if n <= tables {
+		use = fmt.Sprintf("it needs %d, one of them the operator's: declare its forwarding (docs/openflow.md), for which csig needs one table", tables+1)
+	}
+	return &vendors.PermanentError{Err: fmt.Errorf("the switch has %s, and csig's are tables %d to %d: %s", count(n, "table from 0 on", "tables from 0 on"), d.cfg.Table, d.cfg.Table+tables-1, use)}
 }
 
 // Observe reads back the setup. Foreign flows in csig's tables, where there is no

@@ -95,7 +95,8 @@ func (f *features) judgeOne(list []ofp.TableFeatures, cfg *FlatConfig) {
 				matches(oxmField(oxmInPort), "IN_PORT", false)
 			}
 			m, _ := w.match() // the fleet file was checked
-			for field, v := range splitOXM(m.Else) {
+			fields, _ := splitOXM(m.Else)
+			for field, v := range fields {
 				matches(oxmField(field), map[byte]string{oxmEthDst: "ETH_DST", oxmIPv4Dst: "IPV4_DST"}[field], len(bytes.Trim(v.mask, "\xff")) > 0)
 			}
 		}

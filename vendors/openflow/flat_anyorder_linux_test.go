@@ -70,17 +70,9 @@ func (l *flatLab) state(testing.TB) string {
 // frames sends some through p2, with an agent's signal and without.
 func (l *flatLab) frames(t testing.TB, setup vendors.Setup) string {
 	t.Helper()
-	var updates []vendors.PortUpdate
-	for _, p := range setup.Ports {
-		if p.Action != vlanrules.Update {
-			continue
-		}
-		u := vendors.PortUpdate{Port: p.Port}
-		for i, sig := range setup.Signals {
-			u.Intents = append(u.Intents, intent(sig, 7-uint8(2*i), 5+uint16(i)))
-		}
-		updates = append(updates, u)
-	}
+	updates := vendorstest.Updates(&setup, func(i int, sig quantize.Signal) vlanrules.Intent {
+		return intent(sig, 7-uint8(2*i), 5+uint16(i))
+	})
 	if !setup.Nothing() {
 		l.update(t, time.Minute, updates...)
 	}

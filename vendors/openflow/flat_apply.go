@@ -154,6 +154,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
+	d.takeLate() // what has arrived while it was read explains it
 	wasKnown := d.known != vendors.Unread
 	ports, loose := d.f.sort(seen.own, seen.groupList())
 	first, jobs := d.shared(seen, loose), []*job(nil)

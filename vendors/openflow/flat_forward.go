@@ -145,7 +145,8 @@ func overlap(a, b *ofp.Match) bool {
 	if a.InPort != 0 && b.InPort != 0 && a.InPort != b.InPort {
 		return false
 	}
-	ours, theirs := splitOXM(a.Else), splitOXM(b.Else)
+	ours, _ := splitOXM(a.Else)
+	theirs, _ := splitOXM(b.Else)
 	for field, x := range ours {
 		y, both := theirs[field]
 		if !both || len(x.value) != len(y.value) {
@@ -162,11 +163,15 @@ func overlap(a, b *ofp.Match) bool {
 
 type valueMask struct{ value, mask []byte }
 
-// splitOXM are the fields of OpenFlow in Match.Else, by their numbers.
-func splitOXM(text string) map[byte]valueMask {
-	out := map[byte]valueMask{}
+// splitOXM are OpenFlow's own fields in Match.Else, by their numbers, and the bytes of others.
+func splitOXM(text string) (out map[byte]valueMask, others []byte) {
+	out = map[byte]valueMask{}
 	for b := []byte(text); len(b) >= 4; {
 		n := min(4+int(b[3]), len(b))
+		if b[0] != 0x80 || b[1] != 0 { // of another class
+			others, b = append(others, b[:n]...), b[n:]
+			continue
+		}
 		v := valueMask{value: b[4:n], mask: bytes.Repeat([]byte{0xff}, n-4)}
 		if b[2]&1 != 0 {
 			v = valueMask{b[4 : 4+(n-4)/2], b[4+(n-4)/2 : n]}
@@ -174,13 +179,13 @@ func splitOXM(text string) map[byte]valueMask {
 		out[b[2]>>1] = v
 		b = b[n:]
 	}
-	return out
+	return out, others
 }
 
 // canonical is a match as csig writes it: a switch may return the fields of Else in
 // an order of its own, with bits outside of their masks.
 func canonical(m ofp.Match) ofp.Match {
-	fields := splitOXM(m.Else)
+	fields, others := splitOXM(m.Else)
 	var all []byte
 	for f := range fields {
 		all = append(all, f)
@@ -190,7 +195,7 @@ func canonical(m ofp.Match) ofp.Match {
 	for _, f := range all {
 		out = append(out, oxmBytes(f, fields[f].value, fields[f].mask)...)
 	}
-	m.Else = string(out)
+	m.Else = string(append(out, others...))
 	return m
 }
 
@@ -202,7 +207,8 @@ func nowhereFlat(n byte) ofp.Match {
 
 // isNowhere is the inverse of nowhereFlat.
 func isNowhere(m *ofp.Match) (n byte, ok bool) {
-	v, has := splitOXM(m.Else)[oxmEthSrc]
+	fields, _ := splitOXM(m.Else)
+	v, has := fields[oxmEthSrc]
 	if !has || len(v.value) != 6 || binary.BigEndian.Uint32(v.value) != binary.BigEndian.Uint32([]byte{0x03, 'c', 's', 'i'}) || v.value[4] != 'g' {
 		return 0, false
 	}

@@ -2,11 +2,9 @@ package openflow
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -19,7 +17,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -77,24 +74,7 @@ func (l *flatLab) open(t testing.TB, change func(*FlatConfig)) *Flat {
 func openFlatAt(t testing.TB, address string, change func(*FlatConfig)) *Flat {
 	t.Helper()
 	cfg := FlatConfig{OFDPA: true, Forwarding: flatForwarding, Config: Config{Platform: "ofdpa", OrdinaryVLANs: NotParsed}}
-	var of *ofp.Conn
-	cfg.Connect = func(ctx context.Context) (*ofp.Conn, error) {
-		if of != nil && of.Err() == nil {
-			return of, nil
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		of, err = ofp.NewConn(ctx, c, ofp.Version13)
-		return of, err
-	}
-	cfg.Done = func() error {
-		if of == nil {
-			return nil
-		}
-		return of.Close()
-	}
+	cfg.Connect, cfg.Done = dialed(address)
 	change(&cfg)
 	d, err := OpenFlat(cfg)
 	if err != nil {

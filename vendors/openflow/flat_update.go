@@ -23,7 +23,7 @@ func (d *Flat) Update(ctx context.Context, updates []vendors.PortUpdate, lease t
 // bandLasts is how long a band lasts: an update that leaves it alone leaves at least
 // a lease of it.
 func bandLasts(lease time.Duration) time.Duration {
-	return time.Duration(leaseSeconds(2*lease)) * time.Second
+	return time.Duration(ofp.Seconds(2*lease)) * time.Second
 }
 
 func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
@@ -139,7 +139,7 @@ func (d *Flat) refill(ctx context.Context, jobs []*job, refills map[*job]*refill
 			p.Reset()
 		}
 	}
-	seconds := max(1, leaseSeconds(until.Sub(now))) // 0 is for good
+	seconds := max(1, ofp.Seconds(until.Sub(now))) // 0 is for good
 	if err := step(func(r *refill) []ofp.Mod { return r.fill(seconds) }); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package openflow
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -30,10 +31,18 @@ func (s *state) shadows(f *ofp.Flow, number uint32, action vlanrules.Action) boo
 func (s *state) shadow(number uint32, action vlanrules.Action) error {
 	for i := range s.foreign {
 		if f := &s.foreign[i]; s.shadows(f, number, action) {
-			return fmt.Errorf("a flow that is not csig's may take its frames in place of csig's flows, and is left alone: delete it, or give csig tables of its own (it is in %s)", at(f))
+			return vendors.FlowTakes(f.Where())
 		}
 	}
 	return nil
+}
+
+// enters tells whether a foreign flow of the first table may lead frames of a port's
+// to the live table, whatever csig has there for the lease and the fallback.
+func (s *state) enters(number uint32) bool {
+	return slices.ContainsFunc(s.foreign, func(f ofp.Flow) bool {
+		return f.Table == s.base+tableSelect && s.shadows(&f, number, vlanrules.Update)
+	})
 }
 
 // taken is the error of a foreign flow in the place of one that all ports need.
@@ -44,7 +53,7 @@ func (s *state) taken(pipe *pipeline) error {
 	}
 	for i := range s.foreign {
 		if f := &s.foreign[i]; keys[f.Key()] {
-			return &vendors.PermanentError{Err: &vendors.ForeignError{What: "a flow that is not csig's is in the place of one that all ports need, and is left alone: delete it, or give csig tables of its own (it is in " + at(f) + ")"}}
+			return &vendors.PermanentError{Err: &vendors.ForeignError{What: "a flow that is not csig's is in the place of one that all ports need, and is left alone: delete it, or give csig tables of its own (it is in " + f.Where() + ")"}}
 		}
 	}
 	return nil
@@ -67,7 +76,7 @@ func (s *state) strangers() string {
 	if len(s.foreign) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("csig's tables have %s not csig's, and csig leaves alone (the first is in %s)", count(len(s.foreign), "flow that is", "flows that are"), at(&s.foreign[0]))
+	return fmt.Sprintf("csig's tables have %s not csig's, and csig leaves alone (the first is in %s)", count(len(s.foreign), "flow that is", "flows that are"), s.foreign[0].Where())
 }
 
 // count is how many of what there are, in a sentence.
@@ -89,7 +98,7 @@ func (f *flat) shadow(number uint32, foreign []ofp.Flow) error {
 	for i := range f.forwards {
 		for j := range foreign {
 			if w, fl := &f.forwards[i], &foreign[j]; w.number == number && f.among(fl) && overlap(&w.match, &fl.Match) {
-				return fmt.Errorf("a flow that is not csig's is among csig's priorities and may take its frames, and is left alone: delete it, or set management: {openflow: {priority: N}} (it is in %s)", at(fl))
+				return fmt.Errorf("a flow that is not csig's is among csig's priorities and may take its frames, and is left alone: delete it, or set management: {openflow: {priority: N}} (it is in %s)", fl.Where())
 			}
 		}
 	}

@@ -37,9 +37,14 @@ func TestForeignFlows(t *testing.T) {
 		{"above the fallback", "table=12,priority=500,in_port=3", []string{"p2", "p3"}},
 		{"above the lease", "table=10,priority=150,metadata=2/0xfff,in_port=3", []string{"p2"}},
 		{"above what passes tags", "table=10,priority=400,metadata=4/0xfff,in_port=3", []string{"p4"}},
+		{"to the live entries, above all of csig's", "table=10,priority=500,actions=goto_table:11", []string{"p2", "p3", "p4"}},
+		{"to a port's live entries, above its fallback", "table=10,priority=250,metadata=3/0xfff,actions=goto_table:11", []string{"p3"}},
 	} {
 		was := constantOf(l.flows())
-		l.Flow("add-flow", "cookie=0xbeef,"+tc.flow+",actions=drop")
+		if !strings.Contains(tc.flow, "actions=") {
+			tc.flow += ",actions=drop"
+		}
+		l.Flow("add-flow", "cookie=0xbeef,"+tc.flow)
 		theirs := l.Flow("dump-flows", "--no-stats", "cookie=0xbeef/-1")
 		kept := func(when string) {
 			t.Helper()
@@ -107,6 +112,8 @@ func TestForeignFlows(t *testing.T) {
 	if res, err := l.driver.Update(t.Context(), up, time.Minute); !errors.As(err, &foreign) || res.Leased || !strings.Contains(err.Error(), "priority 101") {
 		t.Errorf("in the place of the lease: %+v, %v", res, err)
 	}
+	l.is(t, "in the place of the lease", 2, stale)
+	l.is(t, "in the place of the lease", 3, stale)
 	l.Flow("add-flow", "cookie=0xbeef,table=10,priority=290,metadata=2/0xfff,actions=drop") // what Remove would write
 	theirs := l.Flow("dump-flows", "--no-stats", "cookie=0xbeef/-1")
 	if err := l.driver.Remove(t.Context()); err != nil {

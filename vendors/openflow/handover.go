@@ -9,33 +9,10 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// maxGroups bounds groups within groups.
-const maxGroups = 4
-
 // effects is what a flow may do with a frame, the groups in its actions included.
 func (s *state) effects(f *ofp.Flow) ofp.Effects {
-	e := s.within(f.Actions, 0)
-	addEffects(&e, s.within(f.Write, 0))
-	return e
-}
-
-func addEffects(e *ofp.Effects, b ofp.Effects) {
-	e.Ports, e.Pushes, e.Resubmits = append(e.Ports, b.Ports...), append(e.Pushes, b.Pushes...), append(e.Resubmits, b.Resubmits...)
-	e.Opaque = e.Opaque || b.Opaque
-}
-
-func (s *state) within(a ofp.Actions, depth int) ofp.Effects {
-	e := a.Effects()
-	for _, id := range e.Groups {
-		g := s.groups[id]
-		if g == nil || depth == maxGroups {
-			e.Opaque = true
-			continue
-		}
-		for _, bucket := range g.Buckets {
-			addEffects(&e, s.within(bucket, depth+1))
-		}
-	}
+	e := f.Actions.EffectsWith(s.groups)
+	e.Add(f.Write.EffectsWith(s.groups))
 	return e
 }
 
@@ -74,7 +51,8 @@ func (s *state) pathOf(csigTPID uint16) *path {
 		case f.Goes && s.inside(f.Goto):
 			count(&p.middle, f)
 		}
-		if noTag := f.Match.VIDMask == ofp.VLANPresent|0xfff && f.Match.VID == 0; toCSIG && !noTag {
+		noTag := f.Match.VIDMask&ofp.VLANPresent != 0 && f.Match.VID&ofp.VLANPresent == 0
+		if toCSIG && !noTag {
 			count(&p.anyVLAN, f)
 		}
 		past := false
@@ -100,7 +78,7 @@ func (s *state) pathOf(csigTPID uint16) *path {
 				p.vlan, p.why = f, fmt.Sprintf("it pushes a tag of 0x%04x", push)
 			}
 		}
-		if id := f.Match.VIDMask &^ ofp.VLANPresent; id != 0 {
+		if id := f.Match.VIDMask &^ ofp.VLANPresent; id != 0 && !noTag {
 			p.vlan, p.why = f, "it matches frames by a VLAN's VID"
 		}
 	}
@@ -113,39 +91,34 @@ func (p *path) takesVLANs(declared OrdinaryVLANs) string {
 	if declared != NotHandedOver || p.anyVLAN == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of these, which csig cannot check", count(p.anyVLAN, "flow hands frames over", "flows hand frames over"), at(p.first[&p.anyVLAN]), declared)
+	return fmt.Sprintf("%s whatever VLAN tag they have (one is in %s): ordinary_vlans: %s has to be true of these, which csig cannot check", count(p.anyVLAN, "flow hands frames over", "flows hand frames over"), p.first[&p.anyVLAN].Where(), declared)
 }
 
 // portIn is the port that a frame came in by (OFPP_IN_PORT).
 const portIn = 0xfffffff8
 
-// at says where a flow is, for the operator to find it.
-func at(f *ofp.Flow) string {
-	return fmt.Sprintf("table %d with priority %d and cookie %#x", f.Table, f.Priority, f.Cookie)
-}
-
 // verdict is whether frames come to csig's tables as they should, with all that is
 // wrong.
 func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
 	if p.normal != nil {
-		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over (docs/openflow.md)", at(p.normal)))
+		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over (docs/openflow.md)", p.normal.Where()))
 	}
 	var why []string
 	degraded := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if p.vlan != nil && declared == NotHandedOver {
-		degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, at(p.vlan))
+		degraded("ordinary_vlans is %s, and a flow seems to hand over frames with an ordinary VLAN's tag: %s (it is in %s); csig would rewrite that tag", declared, p.why, p.vlan.Where())
 	}
 	if p.numbered > 0 {
-		degraded("%s frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", count(p.numbered, "flow hands", "flows hand"), base, portMask, at(p.first[&p.numbered]))
+		degraded("%s frames to table %d without write_metadata:PORT/%#x, and those are lost (one is in %s)", count(p.numbered, "flow hands", "flows hand"), base, portMask, p.first[&p.numbered].Where())
 	}
 	if p.middle > 0 {
-		degraded("%s into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", count(p.middle, "flow leads", "flows lead"), base, at(p.first[&p.middle]), base)
+		degraded("%s into csig's tables behind table %d (one is in %s): frames are to be handed to table %d", count(p.middle, "flow leads", "flows lead"), base, p.first[&p.middle].Where(), base)
 	}
 	if p.bypass > 0 {
-		degraded("%s table %d (one is in %s): tags of these frames are not updated", count(p.bypass, "flow outputs to ports and bypasses", "flows output to ports and bypass"), base, at(p.first[&p.bypass]))
+		degraded("%s table %d (one is in %s): tags of these frames are not updated", count(p.bypass, "flow outputs to ports and bypasses", "flows output to ports and bypass"), base, p.first[&p.bypass].Where())
 	}
 	if p.hidden > 0 {
-		degraded("%s may output in ways that csig does not look into (one is in %s)", count(p.hidden, "flow", "flows"), at(p.first[&p.hidden]))
+		degraded("%s may output in ways that csig does not look into (one is in %s)", count(p.hidden, "flow", "flows"), p.first[&p.hidden].Where())
 	}
 	if p.handed == 0 && p.numbered == 0 {
 		degraded("no flow hands frames to table %d yet", base)

@@ -27,6 +27,9 @@ func TestTakesVLANs(t *testing.T) {
 		{"not parsed", hands, NotParsed, ""},
 	} {
 		s := &state{base: DefaultTable, others: []ofp.Flow{tc.flow}}
+		if p := s.pathOf(0x88a8); p.vlan != nil {
+			t.Errorf("%s: it seems to hand over ordinary VLANs: %s", tc.name, p.why)
+		}
 		if got := s.pathOf(0x88a8).takesVLANs(tc.declared); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}

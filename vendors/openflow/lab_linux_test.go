@@ -15,6 +15,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -54,24 +55,7 @@ func (l *lab) handOver(ports int) {
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB, cfg Config) *Driver {
 	t.Helper()
-	var of *ofp.Conn
-	cfg.Connect = func(ctx context.Context) (*ofp.Conn, error) {
-		if of != nil && of.Err() == nil {
-			return of, nil
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.proxy.Addr())
-		if err != nil {
-			return nil, err
-		}
-		of, err = ofp.NewConn(ctx, c, ofp.Version13)
-		return of, err
-	}
-	cfg.Done = func() error {
-		if of == nil {
-			return nil
-		}
-		return of.Close()
-	}
+	cfg.Connect, cfg.Done = dialed(l.proxy.Addr())
 	cfg.Now = func() time.Time { return time.Now().Add(l.clock) }
 	d, err := Open(cfg)
 	if err != nil {
@@ -79,6 +63,13 @@ func (l *lab) open(t testing.TB, cfg Config) *Driver {
 	}
 	t.Cleanup(func() { d.Close() })
 	return d
+}
+
+// dialed is a connection with the switch at an address.
+func dialed(address string) (connect func(context.Context) (*ofp.Conn, error), done func() error) {
+	return ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}, ofp.Version13)
 }
 
 func ports(action vlanrules.Action, names ...string) (list []vendors.PortSetup) {
@@ -187,25 +178,9 @@ func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
 	return got
 }
 
-// model is what a port with these intents makes of a tag's 16 bits, from the draft's
-// text (draft-00 §5.4) and not from any table. R is what Open vSwitch loses.
-func model(uec bool, intents []vlanrules.Intent, tci uint16) uint16 {
-	t, s := int(tci>>13), uint8(tci>>7&31)
-	for _, in := range intents {
-		worse := in.S < s
-		if t >= 2 { // the delays are aggregated by max
-			worse = in.S > s
-		}
-		if t != int(in.Signal) || !worse || uec && tci&1 == 1 {
-			continue
-		}
-		lm := in.LM
-		if uec {
-			lm <<= 1
-		}
-		return uint16(t)<<13 | uint16(in.S)<<7 | lm
-	}
-	return tci &^ 0x1000
+// model is vendorstest.Model without R, which Open vSwitch loses.
+func model(layout quantize.Layout, intents []vlanrules.Intent, tci uint16) uint16 {
+	return vendorstest.Model(layout, intents, tci) &^ 0x1000
 }
 
 // flows are csig's tables, as text.

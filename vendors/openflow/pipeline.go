@@ -108,8 +108,6 @@ func (p *pipeline) fallback(port uint32) ofp.Flow {
 	return p.next(p.flow(tableSelect, priorityFallback, to(port), nil), tableStale)
 }
 
-func isFallback(f *ofp.Flow) bool { return f.Priority == priorityFallback }
-
 func (p *pipeline) strip(table int, priority uint16, port uint32) ofp.Flow {
 	return p.flow(table, priority, tagged(port), ofp.Actions(nil).PopVLAN().Output(port))
 }
@@ -133,6 +131,11 @@ func (p *pipeline) lease(slot int, seconds uint16) ofp.Flow {
 // unmatched sends frames out as they are that no entry takes.
 func (p *pipeline) unmatched(table int, port uint32) ofp.Flow {
 	return p.flow(table, priorityDefault, to(port), output(port))
+}
+
+// closed has the live table, too, send a port's frames to the fallback.
+func (p *pipeline) closed(port uint32) ofp.Flow {
+	return p.next(p.flow(tableLive, priorityDefault, to(port), nil), tableStale)
 }
 
 // port are a port's constant flows beside those of tableSelect.

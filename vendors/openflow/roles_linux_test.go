@@ -47,6 +47,12 @@ func TestRoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := d.Probe(ctx); err != nil {
+			t.Errorf("%s: %v", role, err)
+		}
+		if err := writes(); err != nil {
+			t.Errorf("csig is to be %s, and only reads: the controller that is master writes: %v", role, err)
+		}
 		if err := d.Apply(ctx, setupFor(ports(vlanrules.Update, "p2")...)); err != nil {
 			t.Fatalf("%s: %v", role, err)
 		}

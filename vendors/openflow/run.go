@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
@@ -130,7 +130,9 @@ func (d *device) exchange(ctx context.Context, mods []ofp.Mod) ([]*ofp.Error, er
 			d.known.Doubt()
 			return nil, err
 		}
-		all := append([]*ofp.Error{refused}, refused.Also...)
+		first := *refused
+		first.Also = nil // each is by itself
+		all := append([]*ofp.Error{&first}, refused.Also...)
 		if !refused.Late {
 			return all, nil
 		}
@@ -151,13 +153,9 @@ func (d *device) awaitEffect(ctx context.Context) error {
 	if d.cfg.AckDelay == 0 {
 		return nil
 	}
-	timer := time.NewTimer(d.cfg.AckDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	err := vendors.Wait(ctx, d.cfg.AckDelay)
+	if err != nil {
 		d.known.Doubt()
-		return context.Cause(ctx)
 	}
+	return err
 }

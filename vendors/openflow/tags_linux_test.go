@@ -36,7 +36,7 @@ func everyTag(t *testing.T, part int) {
 			l.Settled()
 			wrong := 0
 			for i, got := range l.exchange(t, 2, tags) {
-				want := model(layout == quantize.UEC, intents, tags[i])
+				want := model(layout, intents, tags[i])
 				if tags[i]&0xefff == 0 {
 					continue // the userspace datapath takes a tag of zeros for none
 				}
@@ -88,7 +88,7 @@ func TestBetweenChanges(t *testing.T) {
 		l.Settled()
 		looked++
 		for i, got := range l.exchange(t, 2, tags) {
-			was, will := model(false, old, tags[i]), model(false, now, tags[i])
+			was, will := model(quantize.Draft00, old, tags[i]), model(quantize.Draft00, now, tags[i])
 			if got != was && got != will {
 				t.Errorf("%+v to %+v, after %d messages: %04x leaves as %04x, want %04x or %04x", old, now, looked, tags[i], got, was, will)
 			}

@@ -69,7 +69,7 @@ func (d *Driver) write(ctx context.Context, updates []vendors.PortUpdate, start 
 	if err := d.renew(ctx, until, lease); err != nil {
 		return errs, err
 	}
-	d.until, res.Lease = until, time.Duration(leaseSeconds(lease))*time.Second
+	d.until, res.Lease = until, time.Duration(ofp.Seconds(lease))*time.Second
 	return errs, nil
 }
 
@@ -116,7 +116,7 @@ func (d *Driver) fallBack(ctx context.Context, failed []*port) error {
 			continue
 		}
 		all, entries := d.clear(j.port), d.clear(j.port)
-		stale := d.pipe.next(*all.Flow, tableStale)
+		stale := d.pipe.closed(j.port.number)
 		all.Kind, all.Flow = ofp.ModifyAll, &stale
 		entries.Flow.Match = tagged(j.port.number)
 		full = append(full, &job{name: j.name, port: j.port, steps: [][]ofp.Mod{{all}, {entries}}})
@@ -250,7 +250,7 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return err
 	}
-	f := d.pipe.lease(d.slot, leaseSeconds(lease))
+	f := d.pipe.lease(d.slot, ofp.Seconds(lease))
 	j := job{}
 	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
 	other := (d.slot + 1) % leases

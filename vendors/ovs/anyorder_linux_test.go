@@ -94,17 +94,9 @@ func (s *sandwich) state(t testing.TB) string {
 // frames sends some through swp1, with an agent's signal and without.
 func (s *sandwich) frames(t testing.TB, setup vendors.Setup) string {
 	t.Helper()
-	var updates []vendors.PortUpdate
-	for _, p := range setup.Ports {
-		if p.Action != vlanrules.Update {
-			continue
-		}
-		u := vendors.PortUpdate{Port: p.Port}
-		for _, sig := range setup.Signals {
-			u.Intents = append(u.Intents, bucket(sig, 7-uint8(sig), 5+uint16(sig)))
-		}
-		updates = append(updates, u)
-	}
+	updates := vendorstest.Updates(&setup, func(_ int, sig quantize.Signal) vlanrules.Intent {
+		return bucket(sig, 7-uint8(sig), 5+uint16(sig))
+	})
 	if !setup.Nothing() {
 		update(t, s.driver, time.Minute, updates...)
 	}

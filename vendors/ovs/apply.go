@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/csig-agent/csig/inventory"
@@ -57,7 +58,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if _, err := d.sync(ctx, have, keep); err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{d.leaseTaken}
 	for _, p := range d.ports {
 		errs = append(errs, d.problem(p))
 		if p.state == closed {
@@ -71,6 +72,9 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 func (d *Driver) problem(p *port) error {
 	if p.number == 0 {
 		return &vendors.PortError{Port: p.name, Err: fmt.Errorf("bridge %s has no such port; it is programmed as soon as it appears", d.cfg.Bridge)}
+	}
+	if p.foreign != nil {
+		return &vendors.PortError{Port: p.name, Err: vendors.FlowTakes(p.foreign.Where())}
 	}
 	if why := d.duplicatePatches(p.name); why != "" {
 		return &vendors.PortError{Port: p.name, Err: errors.New(why)}
@@ -95,8 +99,11 @@ func (r *repair) note(port, format string, args ...any) {
 	}
 }
 
-func (r *repair) remove(f *ofp.Flow) {
-	r.mods = append(r.mods, ofp.Mod{Kind: ofp.Delete, Flow: f})
+func (r *repair) remove(f *ofp.Flow) { r.mods = append(r.mods, remove(f, "")) }
+
+// remove is the change that deletes a flow of csig's, and none with another cookie.
+func remove(f *ofp.Flow, name string) ofp.Mod {
+	return ofp.Mod{Kind: ofp.Delete, Flow: f, Name: name, CookieMask: math.MaxUint64}
 }
 
 // sync brings the bridge to d.setup, in one bundle, and our knowledge to the
@@ -109,7 +116,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	for _, p := range d.ports {
 		number := s.ports[p.name].Number
 		r.moved[p.name] = r.wasKnown && p.number != number
-		p.number = number
+		p.number, p.foreign = number, d.taker(s, number, p.action)
 		p.changes()
 		if number != 0 {
 			r.live[number] = nil
@@ -124,12 +131,6 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	}
 	err := d.commit(ctx)
 	var refused *ofp.Error
-	if errors.As(err, &refused) && !refused.TableFull() && len(s.foreign) > 0 {
-		// What is csig's is to be right all the same.
-		r.what[""] = fmt.Sprintf("a flow of table %d is not csig's, and stays: deleting it fails (%v)", s.foreign[0].Table, refused)
-		d.mods = d.mods[len(s.foreign):]
-		err = d.commit(ctx)
-	}
 	if errors.As(err, &refused) && refused.TableFull() && d.closeAll() {
 		// Without their own entries ports take little room; Update opens those
 		// that fit.
@@ -160,11 +161,6 @@ func (r *repair) stageConstant() {
 	wanted := make(map[ofp.Key]*ofp.Flow, len(want))
 	for i := range want {
 		wanted[want[i].Flow.Key()] = want[i].Flow
-	}
-	// First, since those of csig's may take their places.
-	for i := range r.s.foreign {
-		r.note("", "a flow of table %d was not csig's", r.s.foreign[i].Table)
-		r.remove(&r.s.foreign[i])
 	}
 	lease := r.pipe.lease(0)
 	for i := range r.s.flows {
@@ -199,6 +195,13 @@ func (r *repair) stageConstant() {
 	if why != "" || len(wanted) > 0 {
 		r.mods = append(r.mods, ofp.Mod{Kind: ofp.AddOrModify, Group: r.pipe.group()})
 	}
+	r.leaseTaken = nil
+	for i := range r.s.foreign { // an Add in its place would overwrite it
+		f := &r.s.foreign[i]
+		if delete(wanted, f.Key()); f.Key() == lease.Key() {
+			r.leaseTaken = &vendors.PermanentError{Err: &vendors.ForeignError{What: vendors.FlowTakes(f.Where()).Error()}}
+		}
+	}
 	for _, m := range want {
 		if wanted[m.Flow.Key()] == nil {
 			continue
@@ -221,7 +224,7 @@ func (r *repair) stagePort(p *port, keep bool) {
 	case p.number == 0 || p.action != vlanrules.Update || p.state == closed:
 		p.want = nil
 		p.Reset()
-	case p.Given():
+	case p.Given(), p.foreign != nil:
 		r.lower(p)
 	case keep && len(found) > 0:
 		p.want = found
@@ -304,7 +307,7 @@ func (d *Driver) stage(p *port) (ops int) {
 	}
 	for i := range p.have {
 		if h := &p.have[i]; find(p.want, h) == nil {
-			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Delete, Flow: h, Name: p.name})
+			d.mods = append(d.mods, remove(h, p.name))
 		}
 	}
 	return len(d.mods) - before

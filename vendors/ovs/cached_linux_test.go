@@ -110,7 +110,7 @@ func (s *sandwich) carryOver(t *testing.T, before, after vlanrules.Intent, tags 
 				n++
 				i := seqOf(got)
 				value := func(in vlanrules.Intent) string {
-					return string(frame(i, tag{tpidCSIG, model(false, map[int]vlanrules.Intent{0: in}, tags[i])}))
+					return string(frame(i, tag{tpidCSIG, model(quantize.Draft00, []vlanrules.Intent{in}, tags[i])}))
 				}
 				switch string(got) {
 				case value(after):

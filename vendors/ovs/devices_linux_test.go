@@ -133,16 +133,13 @@ func devices(t *testing.T, tags []uint16) {
 		t.Run(layout.String(), func(t *testing.T) {
 			setup := setupFor(layout, swp1)
 			apply(t, d, setup)
-			signals := map[int]vlanrules.Intent{}
 			var intents []vlanrules.Intent
 			for _, sig := range setup.Signals {
-				intent := bucket(sig, uint8(4+rng.IntN(20)), uint16(1+rng.IntN(50)))
-				signals[int(sig)] = intent
-				intents = append(intents, intent)
+				intents = append(intents, bucket(sig, uint8(4+rng.IntN(20)), uint16(1+rng.IntN(50))))
 			}
 			update(t, d, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: intents})
 			s.Settled()
-			cross(t, in, out, tags, func(tci uint16) uint16 { return model(layout == quantize.UEC, signals, tci) })
+			cross(t, in, out, tags, func(tci uint16) uint16 { return model(layout, intents, tci) })
 		})
 	}
 }

@@ -72,6 +72,7 @@ type Driver struct {
 	said         conditions // that we told of last
 	mods         []ofp.Mod
 	leased       ofp.Flow
+	leaseTaken   error     // why the lease cannot be written: a foreign flow has its place
 	until        time.Time // what we gave the lease; zero: none that would have to be there
 }
 
@@ -87,9 +88,10 @@ type port struct {
 	number uint32 // its OpenFlow port; 0: not there
 
 	vendors.PortSignal
-	want  []ofp.Flow // in tableLive
-	have  []ofp.Flow
-	state portState
+	want    []ofp.Flow // in tableLive
+	have    []ofp.Flow
+	state   portState
+	foreign *ofp.Flow // one in csig's tables that may take its frames; nil: there is none
 }
 
 // portState is how far a port's live flows are.
@@ -266,26 +268,6 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	return s, nil
 }
 
-// effects is what actions may do with a frame, the groups in them included.
-func (s *state) effects(a ofp.Actions) ofp.Effects { return s.within(a, 0) }
-
-func (s *state) within(a ofp.Actions, depth int) ofp.Effects {
-	e := a.Effects()
-	for _, id := range e.Groups {
-		g := s.groups[id]
-		if g == nil || depth == maxGroups {
-			e.Opaque = true
-			continue
-		}
-		for _, bucket := range g.Buckets {
-			b := s.within(bucket, depth+1)
-			e.Ports, e.Resubmits, e.Pushes = append(e.Ports, b.Ports...), append(e.Resubmits, b.Resubmits...), append(e.Pushes, b.Pushes...)
-			e.Opaque = e.Opaque || b.Opaque
-		}
-	}
-	return e
-}
-
 // groupProblem is what is wrong with csig's group; "" where nothing is, or it was not
 // asked for.
 func (s *state) groupProblem(pipe *pipeline) string {
@@ -298,9 +280,6 @@ func (s *state) groupProblem(pipe *pipeline) string {
 	}
 	return fmt.Sprintf("group %d has other buckets", groupID)
 }
-
-// maxGroups bounds groups within groups.
-const maxGroups = 4
 
 func (d *Driver) sort(s *state, f *ofp.Flow) {
 	inside := f.Table >= d.cfg.Table && f.Table < d.cfg.Table+tables
@@ -458,12 +437,13 @@ func (d *Driver) setupOf(s *state) (vendors.Setup, error) {
 	if why := s.groupProblem(pipe); why != "" {
 		damage[""] = why
 	}
-	if len(s.foreign) > 0 {
-		damage[""] = fmt.Sprintf("table %d has flows that are not csig's", s.foreign[0].Table)
-	}
 	out.Damaged = damage[""]
 	for i := range out.Ports {
-		out.Ports[i].Damaged = damage[out.Ports[i].Port]
+		p := &out.Ports[i]
+		p.Damaged = damage[p.Port]
+		if f := d.taker(s, s.ports[p.Port].Number, p.Action); f != nil {
+			p.Damaged = vendors.FlowTakes(f.Where()).Error()
+		}
 	}
 	return out, nil
 }
@@ -488,7 +468,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	pipe := pipeline{base: d.cfg.Table}
 	lease := pipe.lease(0)
 	d.until = time.Time{}
-	return d.broken(d.of.Commit(ctx, []ofp.Mod{{Kind: ofp.Delete, Flow: &lease}}))
+	return d.broken(d.of.Commit(ctx, []ofp.Mod{remove(&lease, "")}))
 }
 
 // Remove deletes csig's flows, in whatever tables they are, but for those that
@@ -509,12 +489,8 @@ func (d *Driver) Remove(ctx context.Context) error {
 	d.known, d.setup, d.until = vendors.Unread, nil, time.Time{}
 	n, err := d.remove(ctx)
 	for d.cfg.Take && n > 0 && err == nil {
-		noticed := time.NewTimer(checkEvery + 2*glanceFor)
-		select {
-		case <-noticed.C:
-		case <-ctx.Done():
-			noticed.Stop()
-			return fmt.Errorf("bridge %s: its flows are removed, and who had the bridge may write some again until it notices: run this once more: %w", d.cfg.Bridge, context.Cause(ctx))
+		if err := vendors.Wait(ctx, checkEvery+2*glanceFor); err != nil {
+			return fmt.Errorf("bridge %s: its flows are removed, and who had the bridge may write some again until it notices: run this once more: %w", d.cfg.Bridge, err)
 		}
 		n, err = d.remove(ctx)
 	}
@@ -554,7 +530,7 @@ func (d *Driver) remove(ctx context.Context) (n int, err error) {
 	for i := range s.flows {
 		f := &s.flows[i]
 		if !isHook(f) && !sendsOn(f) {
-			mods = append(mods, ofp.Mod{Kind: ofp.Delete, Flow: f})
+			mods = append(mods, remove(f, ""))
 		}
 	}
 	if s.groups[groupID] != nil {

@@ -91,12 +91,16 @@ type conditions struct {
 	patches       string // what is wrong with those that name ports; "" where nothing is, as below
 	tags          string // where those of CSIG's TPID come from that are not CSIG's
 	recirculation string // what happens to frames in other bridges
+	foreign       string // that csig's tables have foreign flows
 }
 
 func (d *Driver) conditions(s *state) conditions {
 	c := conditions{
 		passthrough: d.passthrough(s), patches: strings.Join(d.patchProblems(s), "; "),
 		tags: strings.Join(d.foreignPushes(s), "; "), recirculation: d.recirculationLimits(s),
+	}
+	if n := len(s.foreign); n > 0 && s.found {
+		c.foreign = fmt.Sprintf("csig's tables have flows that are not csig's, and csig leaves alone (%d; the first is in %s)", n, s.foreign[0].Where())
 	}
 	c.frames, c.path = d.framePath(s)
 	return c
@@ -114,6 +118,9 @@ func (d *Driver) factsOf(s *state, c conditions) vendors.Facts {
 	f := facts()
 	f.Identity = vendors.Identity{Model: "Open vSwitch", Version: d.info.version}
 	f.Notes = append(f.Notes, fmt.Sprintf("Open vSwitch %s, bridge %s, datapath %s", cmp.Or(d.info.version, "of a version that its database does not tell"), d.cfg.Bridge, cmp.Or(d.info.datapath, "system")))
+	if c.foreign != "" {
+		f.Notes = append(f.Notes, c.foreign)
+	}
 	f.Ports = slices.Sorted(maps.Keys(s.ports))
 	f.Off = d.leftVLANs()
 	f.Passthrough = c.passthrough
@@ -199,18 +206,18 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 		if d.info.isOwn() {
 			next = "it is csig's own, and is to forward by csig's flows: delete that one"
 		}
-		return vendors.Refusal(fmt.Sprintf("bridge %s switches by itself (a flow of table %d with priority %d and cookie %#x outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
-			d.cfg.Bridge, f.Table, f.Priority, f.Cookie, next)), switches
+		return vendors.Refusal(fmt.Sprintf("bridge %s switches by itself (a flow of %s outputs to NORMAL, FLOOD or ALL), and what it sends out so passes no table: %s",
+			d.cfg.Bridge, f.Where(), next)), switches
 	}
 	moves := s.found && s.at != d.cfg.Table
 	past, hidden := 0, 0
 	var first *ofp.Flow
 	for i := range s.others {
 		f := &s.others[i]
-		e := s.effects(f.Actions)
+		e := f.Actions.EffectsWith(s.groups)
 		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
-			return vendors.Refusal(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in table %d with priority %d and cookie %#x): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
-				d.cfg.Bridge, d.cfg.Table, s.at, f.Table, f.Priority, f.Cookie, d.cfg.Table, d.cfg.Table, s.at)), elsewhere
+			return vendors.Refusal(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in %s): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
+				d.cfg.Bridge, d.cfg.Table, s.at, f.Where(), d.cfg.Table, d.cfg.Table, s.at)), elsewhere
 		}
 		for _, t := range e.Resubmits {
 			handed = handed || t == d.cfg.Table
@@ -228,8 +235,8 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	}
 	switch {
 	case past > 0:
-		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in table %d with priority %d and cookie %#x): their tags are not updated (docs/ovs.md)",
-			past, d.cfg.Bridge, d.cfg.Table, first.Table, first.Priority, first.Cookie)), direct
+		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in %s): their tags are not updated (docs/ovs.md)",
+			past, d.cfg.Bridge, d.cfg.Table, first.Where())), direct
 	case hidden > 0:
 		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (registers, learned flows)", hidden, d.cfg.Bridge)), opaque
 	case !handed:

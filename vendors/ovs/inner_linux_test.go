@@ -21,7 +21,7 @@ import (
 type bed struct {
 	*sandwich
 	plain, strips *ovstest.Wire // beside out, which updates
-	intents       map[int]vlanrules.Intent
+	intents       []vlanrules.Intent
 	seq           uint32
 }
 
@@ -32,12 +32,8 @@ func (b *bed) program(t testing.TB) {
 	t.Helper()
 	b.driver = b.open(t, "csig")
 	apply(t, b.driver, setupFor(quantize.Draft00, swp1, twin))
-	b.intents = map[int]vlanrules.Intent{0: bucket(quantize.MinABW, 7, 5), 1: bucket(quantize.MinABWC, 20, 9), 2: bucket(quantize.MaxPD, 11, 3)}
-	var all []vlanrules.Intent
-	for _, in := range b.intents {
-		all = append(all, in)
-	}
-	update(t, b.driver, 10*time.Minute, vendors.PortUpdate{Port: "swp1", Intents: all})
+	b.intents = []vlanrules.Intent{bucket(quantize.MinABW, 7, 5), bucket(quantize.MinABWC, 20, 9), bucket(quantize.MaxPD, 11, 3)}
+	update(t, b.driver, 10*time.Minute, vendors.PortUpdate{Port: "swp1", Intents: b.intents})
 }
 
 // normalBed has br0 switch by NORMAL between a port and three more of one kind.
@@ -143,7 +139,7 @@ func (b *bed) should(f []byte, strips bool) []byte {
 		case strips:
 			continue
 		default:
-			tg.tci = model(false, b.intents, tg.tci)
+			tg.tci = model(quantize.Draft00, b.intents, tg.tci)
 		}
 		out = binary.BigEndian.AppendUint16(out, tg.tpid)
 		out = binary.BigEndian.AppendUint16(out, tg.tci)

@@ -90,6 +90,7 @@ const (
 	priorityRecord = 0xffff
 	priorityHook   = 0x6000
 	priorityEntry  = 0x1000
+	priorityPort   = 200 // of tableEntry: tagged frames of a port that is not left alone
 )
 
 // pipeline makes the flows of a setup for one bridge.
@@ -355,7 +356,7 @@ func (p *pipeline) port(number uint32, action vlanrules.Action, closed bool) []o
 	var flows []ofp.Flow
 	add := func(m ofp.Match, ethType uint16) {
 		m.Regs[regOut], m.EthType = ofp.Exactly(number), ethType
-		flows = append(flows, p.flow(tableEntry, 200, m, ofp.Actions(nil).Load(regVLAN, isNew).Load(regVID, do).Group(groupID)))
+		flows = append(flows, p.flow(tableEntry, priorityPort, m, ofp.Actions(nil).Load(regVLAN, isNew).Load(regVID, do).Group(groupID)))
 	}
 	add(tagged(), 0)
 	// Of a frame whose outermost tag was taken away in the bridge the next one is

@@ -318,7 +318,7 @@ func (r *inRow) pass(tags []tag) []tag {
 		case strips:
 			tags = tags[:n-1]
 		default:
-			tags[n-1].tci = model(false, map[int]vlanrules.Intent{0: r.buckets[i]}, tags[n-1].tci)
+			tags[n-1].tci = model(quantize.Draft00, r.buckets[i:i+1], tags[n-1].tci)
 		}
 	}
 	return tags

@@ -79,11 +79,7 @@ func TestStandalone(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.driver.checked, b.driver.othersReadAt = time.Time{}, time.Time{}
-	var intents []vlanrules.Intent
-	for _, in := range b.intents {
-		intents = append(intents, in)
-	}
-	res, err := b.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: intents}}, time.Minute)
+	res, err := b.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: b.intents}}, time.Minute)
 	if err != nil || !res.Leased || res.Repaired == "" {
 		t.Errorf("%+v, %v", res, err)
 	}

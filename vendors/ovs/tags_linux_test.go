@@ -7,30 +7,17 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// model is what a port with these buckets makes of a tag's 16 bits, from the
-// draft's text (draft-00 §5.4) and not from any table: T, R, S, LM, and D in the
-// lowest bit of the uec layout. R is what Open vSwitch loses.
-func model(uec bool, signals map[int]vlanrules.Intent, tci uint16) uint16 {
-	t, s := int(tci>>13), uint8(tci>>7&31)
-	in, updated := signals[t]
-	if !updated || uec && tci&1 == 1 {
-		return tci
+// model is vendorstest.Model without R where a tag is rewritten: Open vSwitch loses it.
+func model(layout quantize.Layout, intents []vlanrules.Intent, tci uint16) uint16 {
+	got := vendorstest.Model(layout, intents, tci)
+	if got != tci {
+		got &^= 0x1000
 	}
-	worse := in.S < s
-	if t >= 2 { // the delays are aggregated by max
-		worse = in.S > s
-	}
-	if !worse {
-		return tci
-	}
-	lm := in.LM
-	if uec {
-		lm <<= 1
-	}
-	return uint16(t)<<13 | uint16(in.S)<<7 | lm
+	return got
 }
 
 // window is how many frames are under way at once: a port that is a socket
@@ -87,19 +74,16 @@ func (s *sandwich) try(t *testing.T, layout quantize.Layout, tags []uint16, rng 
 		if shape.few && len(tags) > 1000 {
 			tags = tags[len(tags)-1000:]
 		}
-		signals := map[int]vlanrules.Intent{}
 		var intents []vlanrules.Intent
 		for _, sig := range setup.Signals {
-			in := bucket(sig, uint8(rng.IntN(32)), uint16(1+rng.IntN(50)))
-			signals[int(sig)] = in
-			intents = append(intents, in)
+			intents = append(intents, bucket(sig, uint8(rng.IntN(32)), uint16(1+rng.IntN(50))))
 		}
 		update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: intents})
 		s.settle()
 		wrong := 0
 		for i, got := range s.exchange(t, tags, shape.before) {
 			tci := tags[i]
-			want := frame(uint32(i), shape.after(tci, model(layout == quantize.UEC, signals, tci))...)
+			want := frame(uint32(i), shape.after(tci, model(layout, intents, tci))...)
 			if tci&0xefff == 0 {
 				continue // the switching bridge takes a tag of zeros away, which csig writes nowhere
 			}

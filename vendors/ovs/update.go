@@ -24,11 +24,6 @@ const aroundEvery = 5 * time.Second
 // that renews less than once an hour is none.
 const maxLease = time.Hour
 
-// leaseSeconds rounds a lease up to what OpenFlow can express.
-func leaseSeconds(lease time.Duration) uint16 {
-	return uint16((lease + time.Second - 1) / time.Second)
-}
-
 // Update makes the live flows of the ports those of the intents and renews the
 // lease, in one bundle. The lease is rounded up to whole seconds.
 //
@@ -53,6 +48,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		if err := d.check(ctx, &res); err != nil {
 			return res, err
 		}
+	}
+	if d.leaseTaken != nil {
+		return res, d.leaseTaken
 	}
 	var errs []error
 	d.mods = d.mods[:0]
@@ -81,7 +79,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			res.Ops += ops
 		}
 	}
-	d.leased = d.pipe.lease(leaseSeconds(lease))
+	d.leased = d.pipe.lease(ofp.Seconds(lease))
 	d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &d.leased, Name: ""})
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
 		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
@@ -112,7 +110,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	res.Leased, d.until = true, until
-	res.Lease = time.Duration(leaseSeconds(lease)) * time.Second
+	res.Lease = time.Duration(ofp.Seconds(lease)) * time.Second
 	if errs == nil {
 		return res, nil
 	}
@@ -157,7 +155,7 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &f, Name: p.name})
 		}
 		for j := range p.have {
-			d.mods = append(d.mods, ofp.Mod{Kind: ofp.Delete, Flow: &p.have[j], Name: p.name})
+			d.mods = append(d.mods, remove(&p.have[j], p.name))
 		}
 		if err := d.commit(ctx); err != nil {
 			return left, err
@@ -220,7 +218,7 @@ func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
 // lower makes the port's wanted flows from what was compiled.
 func (d *Driver) lower(p *port) {
 	switch {
-	case !p.Refused():
+	case !p.Refused() && p.foreign == nil:
 		// Not in place: have may be the same slice.
 		p.want = d.pipe.entries(p.number, p.Result.Table)
 	case p.action == vlanrules.Update:

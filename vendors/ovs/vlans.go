@@ -92,8 +92,8 @@ func (d *Driver) foreignPushes(s *state) []string {
 	}
 	for i := range s.others {
 		f := &s.others[i]
-		if slices.Contains(s.effects(f.Actions).Pushes, tpidCSIG) {
-			out = append(out, fmt.Sprintf("flows of bridge %s put tags of 0x88a8 on (one is in table %d with priority %d and cookie %#x), which are CSIG's to this switch: push_vlan:0x8100 puts on those of VLANs", d.cfg.Bridge, f.Table, f.Priority, f.Cookie))
+		if slices.Contains(f.Actions.EffectsWith(s.groups).Pushes, tpidCSIG) {
+			out = append(out, fmt.Sprintf("flows of bridge %s put tags of 0x88a8 on (one is in %s), which are CSIG's to this switch: push_vlan:0x8100 puts on those of VLANs", d.cfg.Bridge, f.Where()))
 			break
 		}
 	}
@@ -116,7 +116,7 @@ func (p *portRow) normalVLANs() normalVLANs {
 func (d *Driver) normal(s *state) (met, idle *ofp.Flow) {
 	for i := range s.others {
 		f := &s.others[i]
-		for _, to := range s.effects(f.Actions).Ports {
+		for _, to := range f.Actions.EffectsWith(s.groups).Ports {
 			switch {
 			case to != ofp.PortNormal && to != ofp.PortFlood && to != ofp.PortAll:
 			case to == ofp.PortNormal && d.info.isOwn() && f.Table == 0 && f.Priority < priorityHook:

@@ -246,15 +246,56 @@ func (e *Effects) of(a Actions, depth int) {
 		case typ != actVendor:
 		case subtype == nxResubmitTable && len(body) >= 16:
 			e.Resubmits = append(e.Resubmits, body[12])
-		case subtype == nxClone && depth < 8:
+		case subtype == nxClone && depth < maxClones:
 			e.of(Actions(body[16:]), depth+1)
-		case outputsOtherwise[subtype]:
+		case subtype == nxClone, outputsOtherwise[subtype]:
 			e.Opaque = true
 		}
 	})
 	if err != nil {
 		e.Opaque = true
 	}
+}
+
+const (
+	maxClones = 8       // clones within clones
+	maxLooked = 1 << 12 // actions and buckets of groups that are looked into for one flow
+)
+
+// EffectsWith is Effects with those of the groups that actions carry out, and of the
+// groups in these. A group that is not there is opaque, and so are too many actions.
+func (a Actions) EffectsWith(groups map[uint32]*Group) Effects {
+	e := a.Effects()
+	if len(e.Groups) == 0 {
+		return e
+	}
+	seen, left := map[uint32]bool{}, maxLooked
+	for i := 0; i < len(e.Groups); i++ { // Add adds more
+		id := e.Groups[i]
+		g := groups[id]
+		switch {
+		case seen[id]:
+			continue
+		case g == nil:
+			e.Opaque = true
+			continue
+		}
+		seen[id] = true
+		for _, bucket := range g.Buckets {
+			if left -= 1 + len(bucket)/8; left < 0 {
+				e.Opaque = true
+				return e
+			}
+			e.Add(bucket.Effects())
+		}
+	}
+	return e
+}
+
+// Add adds what others do.
+func (e *Effects) Add(b Effects) {
+	e.Ports, e.Pushes, e.Resubmits, e.Groups = append(e.Ports, b.Ports...), append(e.Pushes, b.Pushes...), append(e.Resubmits, b.Resubmits...), append(e.Groups, b.Groups...)
+	e.Opaque = e.Opaque || b.Opaque
 }
 
 // outputsOtherwise are Nicira's actions that may output, or add flows that do:

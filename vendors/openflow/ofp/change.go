@@ -30,6 +30,9 @@ const sendSize = 1 << 16
 // step are carried out, later steps are not. So is a refusal of an earlier call's
 // change that came after its barrier; nothing is sent then.
 func (o *Conn) Apply(ctx context.Context, steps ...[]Mod) (done int, err error) {
+	if err := o.takeRole(ctx); err != nil {
+		return 0, err
+	}
 	for i, mods := range steps {
 		if err := o.step(ctx, mods); err != nil {
 			return i, err

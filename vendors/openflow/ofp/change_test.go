@@ -222,7 +222,7 @@ func TestGivenUp(t *testing.T) {
 		if typ == typeMultipartReq {
 			go func() {
 				<-hold
-				p.send(typeMultipartRep, xid, append([]byte{0, partTable, 0, 0, 0, 0, 0, 0}, make([]byte, tableLen)...)...)
+				p.send(typeMultipartRep, xid, append([]byte{0, partTableFeatures, 0, 0, 0, 0, 0, 0}, broken(nil)...)...)
 				p.send(typeEchoRequest, 0)
 			}()
 		}
@@ -232,7 +232,7 @@ func TestGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancelled := make(chan struct{})
 	go func() { defer close(cancelled); <-time.After(20 * time.Millisecond); cancel(why) }()
-	if tables, err := o.Tables(ctx); !errors.Is(err, why) {
+	if tables, err := o.TableFeatures(ctx); !errors.Is(err, why) {
 		t.Errorf("%v, %v", tables, err)
 	}
 	<-cancelled
@@ -243,7 +243,7 @@ func TestGivenUp(t *testing.T) {
 	if err := o.Barrier(t.Context()); err != nil || o.Err() != nil {
 		t.Errorf("%v, %v", err, o.Err())
 	}
-	if tables, err := o.Tables(t.Context()); err != nil || len(tables) != 1 {
+	if tables, err := o.TableFeatures(t.Context()); err != nil || len(tables) != 1 {
 		t.Errorf("%+v, %v", tables, err)
 	}
 }

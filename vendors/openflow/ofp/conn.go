@@ -42,6 +42,9 @@ type Conn struct {
 	xid     uint32
 	bundle  uint32
 
+	taking sync.Mutex // guards this:
+	wants  Role       // is taken before the first change; 0: none is to be
+
 	mu      sync.Mutex // guards these:
 	pending map[uint32]*request
 	free    []*request

@@ -177,7 +177,7 @@ func TestParts(t *testing.T) {
 		case typeEchoReply:
 			echoed <- slices.Clone(body)
 		case typeMultipartReq:
-			if order.Uint16(body) != partFlow || body[8] != 60 {
+			if order.Uint16(body) != partFlow || body[8] != AllTables {
 				t.Errorf("asked %x", body)
 			}
 			f.write(message(byte(version), typeEchoRequest, 7, 1, 2))
@@ -190,7 +190,7 @@ func TestParts(t *testing.T) {
 		return true
 	}}
 	o := connect(t, f)
-	got, err := o.Flows(t.Context(), Filter{Table: 60})
+	got, err := o.Flows(t.Context(), Filter{Table: AllTables})
 	if err != nil || !reflect.DeepEqual(got, flows) {
 		t.Errorf("%+v, %v", got, err)
 	}

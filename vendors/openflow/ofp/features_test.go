@@ -35,8 +35,8 @@ func tableFeatures() []byte {
 	order.PutUint32(b[60:], 1000)
 	b = append(b, property(propInstructions, 0, instGoto, 0, 4, 0, instApply, 0, 4, 0xff, 0xff, 0, 8, 0, 0, 0, 1)...)
 	b = append(b, property(propNext, 61, 254)...)
-	b = append(b, property(propNextMiss, 62)...)
-	b = append(b, property(propWriteActions, 0, actOutput, 0, 4)...)
+	b = append(b, property(3, 62)...)                 // of the flow that takes every frame
+	b = append(b, property(4, 0, actOutput, 0, 4)...) // of the action set
 	b = append(b, property(propApplyActions, 0, actSetField, 0, 4, 0, actGroup, 0, 4)...)
 	b = append(b, property(propMatch, oxmIDs(uint32(FieldVLANVID)|1<<8, uint32(FieldVLANPCP), 0xffff0404, 0x4f4e4600)...)...)
 	b = append(b, property(propApplySetFields, oxmIDs(uint32(FieldVLANVID))...)...)
@@ -54,17 +54,17 @@ func TestTableFeatures(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	f := &got[0]
-	if f.ID != 60 || f.Name != `acl\x1b` || f.MaxEntries != 1000 || f.MetadataMatch != 0xfff || f.MetadataWrite != 0xff {
+	if f.ID != 60 || f.Name != `acl\x1b` || f.MaxEntries != 1000 || f.MetadataMatch != 0xfff {
 		t.Errorf("%+v", f)
 	}
-	if !f.Instructions.Has(InstructionGoto) || !f.Instructions.Has(InstructionApply) || f.Instructions.Has(InstructionWrite) || f.Instructions.Has(0xffff) || f.Instructions.Has(-1) || f.MissInstructions != f.Instructions {
+	if !f.Instructions.Has(InstructionGoto) || !f.Instructions.Has(InstructionApply) || f.Instructions.Has(InstructionWrite) || f.Instructions.Has(0xffff) || f.Instructions.Has(-1) {
 		t.Errorf("instructions: %+v", f.Instructions)
 	}
-	if !f.Next.Has(61) || !f.Next.Has(254) || f.Next.Has(62) || !f.MissNext.Has(62) || f.MissNext.Has(61) {
-		t.Errorf("next tables: %+v, %+v", f.Next, f.MissNext)
+	if !f.Next.Has(61) || !f.Next.Has(254) || f.Next.Has(62) {
+		t.Errorf("next tables: %+v", f.Next)
 	}
-	if !f.WriteActions.Has(ActionOutput) || f.WriteActions.Has(ActionGroup) || !f.ApplyActions.Has(ActionGroup) || !f.ApplyActions.Has(ActionSetField) {
-		t.Errorf("actions: %+v, %+v", f.WriteActions, f.ApplyActions)
+	if !f.ApplyActions.Has(actGroup) || !f.ApplyActions.Has(actSetField) || f.ApplyActions.Has(ActionOutput) {
+		t.Errorf("actions: %+v", f.ApplyActions)
 	}
 	for _, tc := range []struct {
 		field       Field
@@ -77,10 +77,10 @@ func TestTableFeatures(t *testing.T) {
 	if x := f.Match[2]; x != (OXM{Class: 0xffff, Field: 2, Experimenter: 0x4f4e4600}) {
 		t.Errorf("an experimenter's field: %+v", x)
 	}
-	if !f.Sets(FieldVLANVID) || f.Sets(FieldVLANPCP) || f.WriteSets(FieldVLANVID) || f.Wildcards != nil || f.WriteSetFields != nil {
+	if !f.Sets(FieldVLANVID) || f.Sets(FieldVLANPCP) {
 		t.Errorf("set fields: %+v", f)
 	}
-	if n := got[1]; n.Instructions.Known || n.Next.Known || n.MissNext.Known || n.ApplyActions.Known || n.Match != nil {
+	if n := got[1]; n.Instructions.Known || n.Next.Known || n.ApplyActions.Known || n.Match != nil {
 		t.Errorf("of a table of which it says nothing: %+v", n)
 	}
 	b := tableFeatures()
@@ -98,7 +98,7 @@ func broken(property []byte) []byte {
 	return b
 }
 
-// TestDescriptions reads what a switch says of itself, its tables and groups.
+// TestDescriptions reads what a switch says of itself.
 func TestDescriptions(t *testing.T) {
 	b := make([]byte, 4*descLen+serialLen)
 	for at, text := range map[int]string{0: "maker", descLen: "hard\x1bware", 2 * descLen: "1.2", 3 * descLen: "serial", 3*descLen + serialLen: "rack 4"} {
@@ -108,28 +108,6 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := parseDesc(b[:len(b)-1]); !errors.Is(err, ErrMalformed) {
-		t.Errorf("cut short: %v", err)
-	}
-	table := make([]byte, tableLen)
-	table[0], table[7], table[15], table[23] = 3, 4, 9, 7
-	if got, err := parseTables(nil, table); err != nil || !slices.Equal(got, []Table{{ID: 3, Active: 4, Lookups: 9, Misses: 2}}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if _, err := parseTables(nil, table[:tableLen-1]); !errors.Is(err, ErrMalformed) {
-		t.Errorf("cut short: %v", err)
-	}
-	g := make([]byte, groupFeaturesLen)
-	g[3], g[7], g[19], g[35] = 1<<GroupIndirect, 8, 100, 1<<actOutput
-	order.PutUint32(g[32:], 1<<actOutput|1<<actSetField)
-	got, err := parseGroupFeatures(g)
-	if err != nil || got.Max[GroupIndirect] != 100 || got.Capabilities != 8 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	write := Actions(nil).SetVID(5).Output(1)
-	if !got.Does(GroupIndirect, write) || got.Does(GroupAll, write) || got.Does(GroupIndirect, write.PopVLAN()) || got.Does(77, nil) {
-		t.Errorf("%+v", got)
-	}
-	if _, err := parseGroupFeatures(g[:groupFeaturesLen-1]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("cut short: %v", err)
 	}
 }

@@ -1,5 +1,10 @@
 package ofp
 
+import (
+	"fmt"
+	"time"
+)
+
 // Flow is one entry of a flow table. Instructions are carried out in the order of the
 // fields, whatever their order on the wire (§5.9).
 type Flow struct {
@@ -22,6 +27,9 @@ type Flow struct {
 	Other    bool // it has instructions beside these (a meter, an experimenter's); read back only
 }
 
+// Seconds is a time as a flow's timeouts have it, rounded up.
+func Seconds(d time.Duration) uint16 { return uint16((d + time.Second - 1) / time.Second) }
+
 // Flags of a flow (§7.3.4.1).
 const (
 	FlagSendRemoved  = 1 << 0 // a message where it expires or is deleted
@@ -39,6 +47,11 @@ func (f *Flow) SameInstructions(o *Flow) bool {
 	return f.Actions.Same(o.Actions) && f.Write.Same(o.Write) && f.Metadata.Mask == o.Metadata.Mask &&
 		f.Metadata.Value&f.Metadata.Mask == o.Metadata.Value&o.Metadata.Mask &&
 		f.Clear == o.Clear && f.Goes == o.Goes && (!f.Goes || f.Goto == o.Goto) && f.Other == o.Other
+}
+
+// Where is the flow's place, for messages.
+func (f *Flow) Where() string {
+	return fmt.Sprintf("table %d with priority %d and cookie %#x", f.Table, f.Priority, f.Cookie)
 }
 
 // Key is what a table tells its flows apart by.
@@ -77,9 +90,6 @@ type Mod struct {
 	// differs from Flow.Cookie in these bits.
 	CookieMask uint64
 }
-
-// EveryGroup is the ID of all groups, for Delete (OFPG_ALL).
-const EveryGroup = 0xfffffffc
 
 // Instruction types (§7.2.4).
 const (

@@ -8,14 +8,8 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// Group types (§7.3.4.2): all buckets are carried out, one that the switch selects,
-// the only one, or the first that is alive.
-const (
-	GroupAll          = 0
-	GroupSelect       = 1
-	GroupIndirect     = 2
-	GroupFastFailover = 3
-)
+// GroupIndirect is the type of a group with one bucket (§7.3.4.2).
+const GroupIndirect = 2
 
 // Group is one entry of the group table.
 type Group struct {

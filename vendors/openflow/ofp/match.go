@@ -119,6 +119,7 @@ func parseMatch(b []byte) (Match, []byte, error) {
 		return m, nil, errMalformed("a match")
 	}
 	rest := b[padded:]
+	var others []byte
 	for b = b[4:length]; len(b) > 0; {
 		if len(b) < 4 {
 			return m, nil, errMalformed("a match")
@@ -130,10 +131,11 @@ func parseMatch(b []byte) (Match, []byte, error) {
 		}
 		v := b[4 : 4+n]
 		if !m.take(class, field, masked, v) {
-			m.Else += string(b[:4+n])
+			others = append(others, b[:4+n]...)
 		}
 		b = b[4+n:]
 	}
+	m.Else = string(others)
 	return m, rest, nil
 }
 

@@ -152,10 +152,6 @@ func FuzzFeatures(f *testing.F) {
 		if d, err := parseDesc(b); err == nil && strings.ContainsFunc(d.Maker+d.Hardware+d.Software+d.Serial+d.Datapath, unicode.IsControl) {
 			t.Errorf("%q", d)
 		}
-		_, _ = parseTables(nil, b)
-		if g, err := parseGroupFeatures(b); err == nil {
-			g.Does(GroupIndirect, Actions(b))
-		}
 		_, _ = parseDatapath(b)
 		theirs(received{version: Version13, body: b})
 		if v := agree(1<<Version13, theirs(received{version: newest, body: b})); v != 0 && v != Version13 {
@@ -167,7 +163,7 @@ func FuzzFeatures(f *testing.F) {
 // FuzzConn has a switch that sends anything to a connection with questions under way.
 func FuzzConn(f *testing.F) {
 	f.Add(message(byte(Version13), typeError, 3, 0, 5, 0, 1))
-	f.Add(part(partTable, 1, 4))
+	f.Add(part(partDesc, 1, 4))
 	f.Add(message(byte(Version13), typeEchoRequest, 9, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o := &Conn{Version: Version13, pending: map[uint32]*request{}, echoes: make(chan []byte, 4), done: make(chan struct{}), c: &replay{b: b}}

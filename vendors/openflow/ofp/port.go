@@ -28,15 +28,24 @@ func (p *Port) Label() string {
 
 // share finds the ports that share a name: of long ones OpenFlow has the same 15 bytes.
 func share(ports []Port) {
-	for again := true; again; { // a port that goes by its number may have another's name
-		again = false
-		labels := make(map[string]int, len(ports))
-		for i := range ports {
-			labels[ports[i].Label()]++
+	byLabel := make(map[string][]*Port, len(ports))
+	var shared []string // labels of several ports
+	add := func(p *Port) {
+		label := p.Label()
+		if byLabel[label] = append(byLabel[label], p); len(byLabel[label]) > 1 {
+			shared = append(shared, label)
 		}
-		for i := range ports {
-			if p := &ports[i]; !p.Shared && p.Name != "" && labels[p.Name] > 1 {
-				p.Shared, again = true, true
+	}
+	for i := range ports {
+		add(&ports[i])
+	}
+	for ; len(shared) > 0; shared = shared[1:] {
+		those := byLabel[shared[0]]
+		delete(byLabel, shared[0])
+		for _, p := range those {
+			if !p.Shared && p.Name != "" {
+				p.Shared = true
+				add(p) // its number may be another's name
 			}
 		}
 	}

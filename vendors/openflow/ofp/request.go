@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -95,8 +96,11 @@ func (o *Conn) complete(r *request, err error) {
 // it is none of its answers. An error ends the connection.
 func (o *Conn) answer(r *request, m received) (bool, error) {
 	typ, body := m.typ, m.body
-	if r.typ == typeMultipartRep {
-		if typ != typeMultipartRep || len(body) < 8 || order.Uint16(body) != r.part {
+	if typ != r.typ { // one that the switch sends by itself has any transaction
+		return false, nil
+	}
+	if typ == typeMultipartRep {
+		if len(body) < 8 || order.Uint16(body) != r.part {
 			return true, errMalformed("an answer to another question")
 		}
 		if r.left -= len(body); r.left < 0 {
@@ -111,9 +115,6 @@ func (o *Conn) answer(r *request, m received) (bool, error) {
 			return true, fmt.Errorf("%w: an answer in too many parts", untrusted.ErrTooLong)
 		}
 		return true, nil
-	}
-	if typ != r.typ {
-		return false, nil
 	}
 	if r.each != nil {
 		if err := r.each(body); err != nil {
@@ -171,10 +172,8 @@ func (o *Conn) Echo(ctx context.Context) error {
 const (
 	partDesc          = 0
 	partFlow          = 1
-	partTable         = 3
 	partPortStats     = 4
 	partGroupDesc     = 7
-	partGroupFeatures = 8
 	partTableFeatures = 12
 	partPortDesc      = 13
 )
@@ -214,5 +213,8 @@ func (o *Conn) Flows(ctx context.Context, which Filter) ([]Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	// A switch may return others, and where each table is asked for they would be there twice.
+	return slices.DeleteFunc(out, func(f Flow) bool {
+		return which.Table != AllTables && f.Table != which.Table || (f.Cookie^which.Cookie)&which.CookieMask != 0
+	}), nil
 }

@@ -54,6 +54,24 @@ func (o *Conn) SetRole(ctx context.Context, want Role) error {
 	}
 }
 
+// takeRole takes the role of a Config's, once. One that only reads, or is not to change
+// anything (vendors.Config.Claim), has taken it from no other controller then.
+func (o *Conn) takeRole(ctx context.Context) error {
+	o.taking.Lock()
+	defer o.taking.Unlock()
+	if o.wants == 0 {
+		return nil
+	}
+	err := o.SetRole(ctx, o.wants)
+	switch {
+	case err == nil:
+		o.wants = 0
+	case isRefusal(err):
+		return errors.New(err.Error()) // not of a change
+	}
+	return err
+}
+
 // roleStale is the code of errRoleRequest for a generation that is too old.
 const roleStale = 0
 

@@ -26,7 +26,8 @@ type Config struct {
 	// Datapath is the switch's datapath ID. Where csig dials, 0 is any.
 	Datapath uint64
 
-	Role Role // 0: RoleEqual
+	// Role is requested before the first change on a connection; 0: RoleEqual.
+	Role Role
 
 	// Patience is how long the switch may take for any answer before the connection
 	// counts as broken; 0: 15 s. Every third of it the switch is asked for an echo.
@@ -283,7 +284,7 @@ func (l *link) change() {
 	l.changed = make(chan struct{})
 }
 
-// open is the connection's part that both ways have: hello, role, masks.
+// open is the connection's part that both ways have: hello, masks.
 func (l *link) open(ctx context.Context, c net.Conn) (*Conn, error) {
 	conn, err := newConn(ctx, c, l.cfg.Patience, Version13)
 	if err != nil {
@@ -302,11 +303,9 @@ func (l *link) open(ctx context.Context, c net.Conn) (*Conn, error) {
 	return conn, nil
 }
 
-// prepare takes the role, and masks what the switch would send by itself.
+// prepare masks what the switch would send by itself.
 func (l *link) prepare(ctx context.Context, conn *Conn) error {
-	if err := conn.SetRole(ctx, l.cfg.Role); err != nil {
-		return err
-	}
+	conn.wants = l.cfg.Role
 	err := conn.MaskAsync(ctx)
 	if isRefusal(err) {
 		conn.AsyncRefused, err = err, nil

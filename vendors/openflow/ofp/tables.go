@@ -19,19 +19,16 @@ type OXM struct {
 // TableFeatures is what a table can do (§7.3.5.5). Where a list is nil the switch does
 // not say.
 type TableFeatures struct {
-	ID                           uint8
-	Name                         string // what does not print is escaped
-	MaxEntries                   uint32
-	MetadataMatch, MetadataWrite uint64 // bits that it can
+	ID            uint8
+	Name          string // what does not print is escaped
+	MaxEntries    uint32
+	MetadataMatch uint64 // bits that it can
 
-	Instructions                   TypeSet  // of flows, OFPIT_*
-	Next                           TableSet // tables that a flow's goto_table may name
-	MissInstructions               TypeSet  // of the flow that takes every frame at priority 0
-	MissNext                       TableSet
-	WriteActions, ApplyActions     TypeSet // OFPAT_*
-	Match                          []OXM
-	Wildcards                      []OXM // that a flow may leave out
-	WriteSetFields, ApplySetFields []OXM
+	Instructions   TypeSet  // of flows, OFPIT_*
+	Next           TableSet // tables that a flow's goto_table may name
+	ApplyActions   TypeSet  // OFPAT_*
+	Match          []OXM
+	ApplySetFields []OXM
 }
 
 // TypeSet is a set of instructions or actions, by their types up to 62. Known is false
@@ -55,14 +52,11 @@ func (s *TableSet) Has(table uint8) bool { return s.bits[table/64]&(1<<(table%64
 
 // Types of instructions and actions, for TypeSet.
 const (
-	InstructionGoto     = instGoto
-	InstructionMetadata = instMetadata
-	InstructionWrite    = instWrite
-	InstructionApply    = instApply
-	ActionOutput        = actOutput
-	ActionPopVLAN       = actPopVLAN
-	ActionGroup         = actGroup
-	ActionSetField      = actSetField
+	InstructionGoto  = instGoto
+	InstructionWrite = instWrite
+	InstructionApply = instApply
+	ActionOutput     = actOutput
+	ActionPopVLAN    = actPopVLAN
 )
 
 // Matches tells whether a table can match a field, and whether bits of it.
@@ -70,9 +64,6 @@ func (t *TableFeatures) Matches(f Field) (all, masked bool) { return has(t.Match
 
 // Sets tells whether actions that are carried out at once can set a field.
 func (t *TableFeatures) Sets(f Field) bool { ok, _ := has(t.ApplySetFields, f); return ok }
-
-// WriteSets tells whether actions of the action set can set a field.
-func (t *TableFeatures) WriteSets(f Field) bool { ok, _ := has(t.WriteSetFields, f); return ok }
 
 func has(list []OXM, f Field) (all, masked bool) {
 	for _, x := range list {
@@ -103,35 +94,23 @@ func (o *Conn) TableFeatures(ctx context.Context) ([]TableFeatures, error) {
 	return out, err
 }
 
-// Types of a table's properties (§7.3.5.5.2).
+// Types of a table's properties (§7.3.5.5.2), those that are read.
 const (
-	propInstructions     = 0
-	propInstructionsMiss = 1
-	propNext             = 2
-	propNextMiss         = 3
-	propWriteActions     = 4
-	propApplyActions     = 6
-	propMatch            = 8
-	propWildcards        = 10
-	propWriteSetFields   = 12
-	propApplySetFields   = 14
+	propInstructions   = 0
+	propNext           = 2
+	propApplyActions   = 6
+	propMatch          = 8
+	propApplySetFields = 14
 )
 
-// parseTableFeatures appends the tables of one multipart body to out. Properties that
-// the switch leaves out for the miss flow are those of flows (§7.3.5.5.2).
+// parseTableFeatures appends the tables of one multipart body to out.
 func parseTableFeatures(out []TableFeatures, b []byte) ([]TableFeatures, error) {
 	err := records(b, "features of a table", 0, tableFeaturesLen, func(b []byte) error {
 		name, _, _ := bytes.Cut(b[8:8+tableNameLen], []byte{0})
 		t := TableFeatures{ID: b[2], Name: untrusted.Text(string(name), 4*tableNameLen),
-			MetadataMatch: order.Uint64(b[40:]), MetadataWrite: order.Uint64(b[48:]), MaxEntries: order.Uint32(b[60:])}
+			MetadataMatch: order.Uint64(b[40:]), MaxEntries: order.Uint32(b[60:])}
 		if err := properties(b[tableFeaturesLen:], "a property of a table", t.take); err != nil {
 			return err
-		}
-		if !t.MissInstructions.Known {
-			t.MissInstructions = t.Instructions
-		}
-		if !t.MissNext.Known {
-			t.MissNext = t.Next
 		}
 		out = append(out, t)
 		return nil
@@ -143,22 +122,12 @@ func (t *TableFeatures) take(typ uint16, v []byte) (err error) {
 	switch typ {
 	case propInstructions:
 		t.Instructions, err = parseTypes(v)
-	case propInstructionsMiss:
-		t.MissInstructions, err = parseTypes(v)
 	case propNext:
 		t.Next = parseNext(v)
-	case propNextMiss:
-		t.MissNext = parseNext(v)
-	case propWriteActions:
-		t.WriteActions, err = parseTypes(v)
 	case propApplyActions:
 		t.ApplyActions, err = parseTypes(v)
 	case propMatch:
 		t.Match, err = parseOXMs(v)
-	case propWildcards:
-		t.Wildcards, err = parseOXMs(v)
-	case propWriteSetFields:
-		t.WriteSetFields, err = parseOXMs(v)
 	case propApplySetFields:
 		t.ApplySetFields, err = parseOXMs(v)
 	}
