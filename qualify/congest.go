@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // A port is congested by bursts of frames of so many bytes, which it sends more slowly than
@@ -54,7 +56,7 @@ func (t *Trial) burst(ctx context.Context, frames []Frame) (seen []Seen, order [
 		t.sending += sent.Sub(seen[0].Left)
 	}
 	for n, since := l.count(), sent; n < len(frames) && time.Since(since) < drained && time.Since(sent) < draining; {
-		if err := t.wait(ctx, time.Millisecond); err != nil {
+		if err := vendors.Wait(ctx, time.Millisecond); err != nil {
 			return nil, nil, err
 		}
 		if now := l.count(); now > n {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // Seen is what became of one frame.
@@ -126,10 +128,8 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 		return nil, err
 	}
 	listened := time.Now()
-	select {
-	case <-time.After(t.Settle):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := vendors.Wait(ctx, t.Settle); err != nil {
+		return nil, err
 	}
 	for _, a := range l.Take() {
 		if i, ok := index[a.Seq]; ok && a.Port != from {
@@ -184,7 +184,7 @@ func (t *Trial) altered(ctx context.Context, l *Listener, from, to int) (string,
 	if err := t.Sync(ctx, from, to); err != nil {
 		return "", t.Positive(untagged, false, "%v", err)
 	}
-	if err := t.wait(ctx, t.Settle); err != nil {
+	if err := vendors.Wait(ctx, t.Settle); err != nil {
 		return "", err
 	}
 	for _, a := range l.Take() {

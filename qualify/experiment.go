@@ -224,6 +224,7 @@ func (t *Trial) end(err error) {
 	if t.Outcome == NotTested {
 		t.Faults = nil // seen with controls that did not hold
 	}
+	clean(&t.Result)
 }
 
 // Found says in a sentence what a pass has found; a failure's is its first fault.

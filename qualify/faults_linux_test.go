@@ -55,6 +55,9 @@ func TestForwardingFaults(t *testing.T) {
 					t.Errorf("not found: %s", code)
 				}
 			}
+			if tc.name == "DEI is lost" && !strings.Contains(text(t, r), "the TPID passes, and DEI of the tag changes") {
+				t.Error("a DEI that is lost reads as a fault of the TPID")
+			}
 			if tc.want == nil && len(got) > 0 || t.Failed() {
 				t.Errorf("faults found: %s\n%s", strings.Join(got, ", "), text(t, r))
 			}

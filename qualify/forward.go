@@ -162,7 +162,11 @@ func runTPID(ctx context.Context, t *Trial) error {
 			if len(s.Tags) > 4 {
 				code = "wide-" + code
 			}
-			t.faultOnce(code, "a frame with the tag %x from %s: %s", s.Tags, t.way(from, s.To), s.Fate())
+			changed := ""
+			if fields, ok := strings.CutSuffix(what, "-altered"); ok {
+				changed = fmt.Sprintf("the TPID passes, and %s of the tag changes: ", strings.ToUpper(strings.ReplaceAll(fields, "-", " and ")))
+			}
+			t.faultOnce(code, "%sa frame with the tag %x from %s: %s", changed, s.Tags, t.way(from, s.To), s.Fate())
 		}
 	})
 	t.Found("%d frames with tags passed untouched, both ways", n)

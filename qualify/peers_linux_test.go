@@ -212,7 +212,7 @@ func TestLongRulesOfOpenVSwitch(t *testing.T) {
 // countersOf reads the counters of an Open vSwitch's bridge by OpenFlow.
 func countersOf(t *testing.T, s *ovstest.Switch, bridge string, version ofp.Version) counters.Source {
 	t.Helper()
-	connect, done := ofcounters.Dialed(func(ctx context.Context) (net.Conn, error) {
+	connect, done := ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, bridge+".mgmt"))
 	}, version)
 	source, err := ofcounters.New(ofcounters.Config{Switch: "bridge " + bridge, Ports: []string{"p1", "p2"}, Live: true, Connect: connect, Done: done})
@@ -246,31 +246,14 @@ func TestLongRulesOfOpenFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(context.Context) (vendors.Driver, error) {
-		var of *ofp.Conn
-		return openflow.Open(openflow.Config{
-			OrdinaryVLANs: openflow.NotHandedOver,
-			Connect: func(ctx context.Context) (*ofp.Conn, error) {
-				if of != nil && of.Err() == nil {
-					return of, nil
-				}
-				var c net.Conn
-				if err := host.Do(func() (err error) {
-					c, err = (&net.Dialer{}).DialContext(ctx, "tcp", proxy.Addr())
-					return err
-				}); err != nil {
-					return nil, err
-				}
-				var err error
-				of, err = ofp.NewConn(ctx, c, ofp.Version13)
-				return of, err
-			},
-			Done: func() error {
-				if of == nil {
-					return nil
-				}
-				return of.Close()
-			},
-		})
+		connect, done := ofp.Dialed(func(ctx context.Context) (c net.Conn, err error) {
+			err = host.Do(func() (err error) {
+				c, err = (&net.Dialer{}).DialContext(ctx, "tcp", proxy.Addr())
+				return err
+			})
+			return c, err
+		}, ofp.Version13)
+		return openflow.Open(openflow.Config{OrdinaryVLANs: openflow.NotHandedOver, Connect: connect, Done: done})
 	}
 	var err error
 	if b.Driver, err = open(t.Context()); err != nil {

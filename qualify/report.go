@@ -98,6 +98,7 @@ func newReport(b *Bench, o *Options) *Report {
 	for _, p := range b.Ports {
 		r.Ports = append(r.Ports, ReportPort{Port: p.Name, Card: p.Card, MAC: p.Own.String(), MTU: p.MTU})
 	}
+	clean(r)
 	return r
 }
 
@@ -171,6 +172,10 @@ func Load(path string) (*Report, error) {
 	if r.Format != Format {
 		return nil, fmt.Errorf("%s has the format %q, want %s", path, untrusted.Text(r.Format, 40), Format)
 	}
+	if why := r.check(); why != "" {
+		return nil, fmt.Errorf("%s is not as csig qualify wrote it: %s: begin in another folder", path, why)
+	}
+	clean(&r)
 	return &r, nil
 }
 

@@ -1,6 +1,7 @@
 package qualify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ func open(b *Bench, o *Options) (*runner, error) {
 	case !o.Resume:
 		return nil, fmt.Errorf("%s has a report already: --resume continues it; or name another folder", o.Folder)
 	}
-	if what := before.differs(r.report); what != "" {
+	if what := cmp.Or(before.differs(r.report), r.unknown(before)); what != "" {
 		return nil, fmt.Errorf("%s cannot be resumed: %s; name another folder", o.Folder, what)
 	}
 	r.report = before
@@ -52,6 +53,16 @@ func open(b *Bench, o *Options) (*runner, error) {
 		}
 	}
 	return r, nil
+}
+
+// unknown says that a report has an experiment that there is not; "" where it has none.
+func (r *runner) unknown(report *Report) string {
+	for i := range report.Results {
+		if id := report.Results[i].ID; !slices.ContainsFunc(r.o.Experiments, func(e Experiment) bool { return e.ID == id }) {
+			return "it has an experiment " + id + ", which csig qualify does not have"
+		}
+	}
+	return ""
 }
 
 // inOrder are these experiments in the order in which they run, each once.

@@ -1,6 +1,7 @@
 package qualify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -168,5 +169,56 @@ func TestMTUTexts(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "held 1 times") {
 			t.Errorf("%v\n%s", err, text)
 		}
+	}
+}
+
+// TestEditedReport: a report that no run can have written is not resumed, and what its
+// texts hold does not reach a terminal.
+func TestEditedReport(t *testing.T) {
+	o := options(t, sends)
+	o.About = About{Device: "sw1", Model: "X\x1b]0;title\a1"}
+	b, _ := cabled(t)
+	if _, err := Run(t.Context(), b, o); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(o.Folder, reportJSON)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	id := sends.ID
+	for _, tc := range []struct {
+		what, old, new, want string
+	}{
+		{"nothing", "", "", ""},
+		{"an outcome", `"outcome": "pass"`, `"outcome": "excellent"`, `experiment ` + id + ` has the outcome "excellent"`},
+		{"a failure without a fault", `"outcome": "pass"`, `"outcome": "fail"`, "with 0 faults"},
+		{"a control", `"positive": false`, `"positive": true`, "without a positive and a negative control"},
+		{"an experiment", `"id": "` + id, `"id": "unheard-of`, "unheard-of"},
+		{"a path", `"pcap": "pcap/`, `"pcap": "../pcap/`, "capture file"},
+		{"a number", `"numbers": []`, `"numbers": [{"name": "x_ns", "value": 1e300}]`, "out of the range"},
+		{"an escape", `"title": "`, `"title": "\u001b[2J`, ""},
+	} {
+		if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(whole), cmp.Or(tc.old, " "), cmp.Or(tc.new, " "))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := cabled(t)
+		_, err := Run(t.Context(), b, o)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", tc.what, err)
+		}
+		for _, file := range []string{reportText, reportMarkdown} {
+			if text, err := os.ReadFile(filepath.Join(o.Folder, file)); err != nil || strings.ContainsAny(string(text), "\x1b\a") {
+				t.Errorf("%s: %s: %q, %v", tc.what, file, text, err)
+			}
+		}
+	}
+	twice := strings.Replace(string(whole), `"results": [`, `"results": [`+string(whole[strings.Index(string(whole), `"results": [`)+len(`"results": [`):strings.LastIndex(string(whole), "]")])+",", 1)
+	if err := os.WriteFile(name, []byte(twice), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(name); err == nil || !strings.Contains(err.Error(), "is there twice") {
+		t.Error(err)
 	}
 }

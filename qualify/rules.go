@@ -163,7 +163,7 @@ func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) err
 			p.spent = true
 			return nil
 		}
-		if err := p.wait(ctx, still/5); err != nil {
+		if err := vendors.Wait(ctx, still/5); err != nil {
 			return err
 		}
 	}

@@ -302,7 +302,7 @@ func (w *watched) changes(ctx context.Context, t *Trial, setup *vendors.Setup, p
 				}
 				c.acked = time.Now()
 				list = append(list, c)
-				if err := t.wait(ctx, 4*time.Millisecond); err != nil { // some frames before the next
+				if err := vendors.Wait(ctx, 4*time.Millisecond); err != nil { // some frames before the next
 					return err
 				}
 			}

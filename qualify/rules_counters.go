@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // Bytes of a frame on the wire beyond those of the bench.
@@ -37,7 +38,7 @@ func counterAge(ctx context.Context, t *Trial) error {
 		return err
 	}
 	// What the port sends without us has to be nothing, or no count is ours.
-	if err := t.wait(ctx, still); err != nil {
+	if err := vendors.Wait(ctx, still); err != nil {
 		return err
 	}
 	if err := r.age(ctx); err != nil {
@@ -68,9 +69,11 @@ type reading struct {
 }
 
 func (r *reading) read(ctx context.Context) (s counters.Sample, err error) {
-	r.buf, err = r.t.Counters.Read(ctx, r.buf)
-	if errors.Is(err, counters.ErrUnfinished) {
-		return r.read(ctx)
+	for began := time.Now(); ; {
+		r.buf, err = r.t.Counters.Read(ctx, r.buf)
+		if !errors.Is(err, counters.ErrUnfinished) || ctx.Err() != nil || time.Since(began) > counterPatience {
+			break
+		}
 	}
 	at := slices.IndexFunc(r.buf, func(s counters.Sample) bool { return s.Port == r.t.Ports[1].Name })
 	switch {
@@ -107,7 +110,7 @@ func (r *reading) age(ctx context.Context) error {
 			if time.Since(began) > counterPatience {
 				return nil
 			}
-			if err := t.wait(ctx, 10*time.Millisecond); err != nil {
+			if err := vendors.Wait(ctx, 10*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -169,10 +172,15 @@ func (t *Trial) steady(ctx context.Context, f func(ctx context.Context) error) e
 	return errors.Join(err, <-done)
 }
 
+// patience is for how long the counters may change: slow ones get several refreshes.
+func (r *reading) patience() time.Duration {
+	return 30*r.t.Patience + 2*refreshes*r.period
+}
+
 // settled waits until the counters have everything that was sent, and does not change any
 // more: at least one refresh behind the last change.
 func (r *reading) settled(ctx context.Context, packets uint64) (counters.Sample, error) {
-	last, changed := r.now, time.Now()
+	t, last, changed := r.t, r.now, time.Now()
 	for began := time.Now(); ; {
 		s, err := r.read(ctx)
 		if err != nil {
@@ -184,7 +192,10 @@ func (r *reading) settled(ctx context.Context, packets uint64) (counters.Sample,
 		if time.Since(changed) > r.period+r.period/2+still && (packets == 0 || s.Packets-r.now.Packets >= packets || time.Since(began) > counterPatience) {
 			return s, nil
 		}
-		if err := r.t.wait(ctx, 5*time.Millisecond); err != nil {
+		if time.Since(began) > r.patience() {
+			return s, Cannot("the counters of %s still change %v after the bench sent its last frame: the switch sends by itself, e.g. LLDP or BPDUs, and no count is the bench's: stop that at the port", t.Ports[1].Name, r.patience())
+		}
+		if err := vendors.Wait(ctx, 5*time.Millisecond); err != nil {
 			return s, err
 		}
 	}
@@ -279,7 +290,7 @@ func (r *reading) count(ctx context.Context, f Frame) (octets int64, frames, sen
 	}
 	// Frames that show that nothing more comes would be counted, too.
 	for until := time.Now().Add(r.t.Patience); l.count() < burst && time.Now().Before(until); {
-		if err := r.t.wait(ctx, time.Millisecond); err != nil {
+		if err := vendors.Wait(ctx, time.Millisecond); err != nil {
 			return 0, 0, 0, err
 		}
 	}

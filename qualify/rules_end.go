@@ -171,9 +171,9 @@ func (e *ending) watch(ctx context.Context) error {
 			others = 0
 		}
 		if others == run {
-			return e.wait(ctx, 4*still)
+			return vendors.Wait(ctx, 4*still)
 		}
-		if err := e.wait(ctx, 2*time.Millisecond); err != nil {
+		if err := vendors.Wait(ctx, 2*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -258,7 +258,7 @@ func (t *Trial) reopened(ctx context.Context) error {
 		if time.Now().After(until) || ctx.Err() != nil {
 			return fmt.Errorf("beginning a management session: %w", err)
 		}
-		if err := t.wait(ctx, still); err != nil {
+		if err := vendors.Wait(ctx, still); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (t *Trial) flap(ctx context.Context, port int) error {
 	if err := p.Link(false); err != nil {
 		return fmt.Errorf("taking card %s down: %w", p.Card, err)
 	}
-	err := t.wait(ctx, still)
+	err := vendors.Wait(ctx, still)
 	if up := p.Link(true); up != nil {
 		return fmt.Errorf("bringing card %s up: %w", p.Card, up)
 	}
@@ -455,7 +455,7 @@ func restarts(ctx context.Context, t *Trial) error {
 	}
 	now, err := t.look(ctx, &setup, held, both...)
 	for err == nil && now == writes && time.Since(began) < lease+late {
-		if err = t.wait(ctx, still); err == nil {
+		if err = vendors.Wait(ctx, still); err == nil {
 			now, err = t.look(ctx, &setup, held, both...)
 		}
 	}
@@ -479,7 +479,7 @@ func restarts(ctx context.Context, t *Trial) error {
 		if time.Now().After(until) {
 			return Cannot("the management of the switch does not answer %v after the restart: %v", booting, err)
 		}
-		if err := t.wait(ctx, time.Second); err != nil {
+		if err := vendors.Wait(ctx, time.Second); err != nil {
 			return err
 		}
 	}

@@ -288,7 +288,7 @@ func (w *wrongs) withoutRules(ctx context.Context, t *Trial) error {
 	if err := t.Apply(ctx, t.Setup(vlanrules.Passthrough)); err != nil {
 		return Cannot("the driver cannot apply a setup without rules: %v", err)
 	}
-	if err := t.wait(ctx, t.patience()); err != nil { // until no rule is on the wire any more
+	if err := vendors.Wait(ctx, t.patience()); err != nil { // until no rule is on the wire any more
 		return err
 	}
 	var left []wrong

@@ -51,6 +51,7 @@ const undoing = 30 * time.Second
 // happens, the device is left without a setup of csig, or the error and the report say
 // that it has one. The error is also that ctx has ended: Resume continues then.
 func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
+	clean(&o.About)
 	if err := identify(ctx, b, &o.About); err != nil {
 		return nil, err
 	}

@@ -342,7 +342,7 @@ func TestFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := all["linux-x-1-31m-7-4"]
+	f := all["linux-x-1-x1b-31m-7-4"]
 	if f == nil || f.Version != "7.4" || f.ASIC != "chip" || f.Passthrough == nil || !*f.Passthrough || f.DroppedVIDs == nil || fmt.Sprint(*f.DroppedVIDs) != "[4095]" || f.Reasons["dropped_vids"] == "" || f.Loses == nil || len(*f.Loses) != 0 {
 		t.Errorf("%s", text)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
 // samplesWanted is how many samples of frames without a tag show that those with one, which
@@ -43,7 +45,7 @@ func runSFlow(ctx context.Context, t *Trial) error {
 			break
 		}
 	}
-	if err := t.wait(ctx, sflowFlush); err != nil {
+	if err := vendors.Wait(ctx, sflowFlush); err != nil {
 		return err
 	}
 	stop()

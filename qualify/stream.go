@@ -83,7 +83,7 @@ func (t *Trial) streamed(ctx context.Context, pace time.Duration, ports []int, t
 	if err := t.Positive(untagged, true, ""); err != nil {
 		return nil, err
 	}
-	if err := t.wait(ctx, t.Settle); err != nil {
+	if err := vendors.Wait(ctx, t.Settle); err != nil {
 		return nil, err
 	}
 	s := &stream{frames: make([]Seen, len(e.list)), took: took}
@@ -173,18 +173,6 @@ func (l *Listener) count() int {
 	return len(l.got)
 }
 
-// wait waits for so long, or until ctx ends.
-func (t *Trial) wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
 // undisturbed sends a stream while nothing changes: all of it has to arrive as it should.
 // A switch that caches its flows corrects them one by one after a change, so that one tag
 // may be late where another is not: such a stream is repeated for as long as patience.
@@ -223,7 +211,7 @@ func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, set
 func (t *Trial) quiet(ctx context.Context, ports []int, tcis []uint16, frames int) (*stream, error) {
 	return t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error {
 		for first := t.last(); t.last() < first+uint64(frames); { // a busy machine sends few in that time
-			if err := t.wait(ctx, still); err != nil {
+			if err := vendors.Wait(ctx, still); err != nil {
 				return err
 			}
 		}
