@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -88,12 +89,14 @@ func (s *link) classify(ctx context.Context, err error) error {
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case codes.ResourceExhausted:
-		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		if strings.Contains(st.Message(), "larger than max") { // gRPC's own words, of either end
+			return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		}
 	}
 	return err
 }
 
-// refused says whether err is the target's answer that it does not do what it was
+// refused reports whether err is the target's answer that it does not do what it was
 // asked for, so that asking for something else may help.
 func refused(err error) bool {
 	st, ok := status.FromError(err)
@@ -141,5 +144,5 @@ func portError(err error) error {
 	return err
 }
 
-// absent says whether err is the target's answer that it does not have the path.
+// absent reports whether err is the target's answer that it does not have the path.
 func absent(err error) bool { return status.Code(err) == codes.NotFound }

@@ -41,6 +41,9 @@ func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 				return nil, errors.New("the target sends paths as strings, which gNMI gave up with version 0.4")
 			}
 			for _, e := range p.GetElem() {
+				if lists := s.Lists[at.path]; len(lists) > 0 && !at.in {
+					return nil, fmt.Errorf("%s: a path without its key %s", at.path, lists[0])
+				}
 				at = at.child(bare(e.GetName()))
 				keys := make([]string, 0, len(s.Lists[at.path]))
 				for _, key := range s.Lists[at.path] {
@@ -89,7 +92,7 @@ func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 	return r.out, nil
 }
 
-// wants tells whether a path leads to a leaf of the shape.
+// wants reports whether a path leads to a leaf of the shape.
 func (s *Shape) wants(path string) bool {
 	if path == "" || s.Leaves[path] {
 		return true

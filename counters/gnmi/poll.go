@@ -77,7 +77,7 @@ func (s *Source) poll(ctx context.Context) error {
 	return nil
 }
 
-// wasDown says whether a port came up since the last call, perhaps with another
+// wasDown reports whether a port came up since the last call, perhaps with another
 // speed.
 func (s *Source) wasDown() bool {
 	s.mu.Lock()

@@ -139,7 +139,7 @@ func (p *port) settle(now time.Time, grace, tolerance time.Duration, force bool)
 	}
 }
 
-// pending says whether a part of a newer sample than the row has arrived.
+// pending reports whether a part of a newer sample than the row has arrived.
 func (p *port) pending(tolerance time.Duration) bool {
 	for id := outOctets; id <= outBroadcast; id++ {
 		if l := &p.leaves[id]; l.set && l.at > p.row.at+int64(tolerance) {
@@ -194,7 +194,7 @@ func (p *port) clockSetBack(at int64, now time.Time, interval time.Duration) boo
 	return p.backwards >= 3 && now.Sub(p.backSince) >= 2*interval-interval/4
 }
 
-// up says whether the link carries frames, and whether the target knows.
+// up reports whether the link carries frames, and whether the target knows.
 func (p *port) up() (up, known bool) {
 	switch oc.E_Interface_OperStatus(p.leaves[operStatus].val) {
 	case oc.Interface_OperStatus_UP:

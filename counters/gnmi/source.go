@@ -174,7 +174,7 @@ func (s *Source) restart() {
 }
 
 // await waits, the first time, until there is something to return. Later it only
-// says whether there still is.
+// reports whether there still is.
 func (s *Source) await(ctx context.Context) error {
 	tick, deadline := time.NewTimer(0), time.NewTimer(s.patience())
 	defer tick.Stop()
@@ -202,7 +202,7 @@ func (s *Source) await(ctx context.Context) error {
 	}
 }
 
-// ready says whether Read may return samples, or an error instead. The caller
+// ready reports whether Read may return samples, or an error instead. The caller
 // holds the lock.
 func (s *Source) ready(now time.Time) (bool, error) {
 	if s.info.Mode == Get {
@@ -250,7 +250,7 @@ func (s *Source) patience() time.Duration {
 	return (2+gets)*s.cfg.Timeout + 3*s.cfg.Interval
 }
 
-// some says whether any port has been read.
+// some reports whether any port has been read.
 func (s *Source) some() bool {
 	for i := range s.ports {
 		if s.ports[i].row.set {
@@ -278,7 +278,7 @@ func (s *Source) interval() time.Duration {
 func (s *Source) grace() time.Duration     { return min(s.cfg.Interval/4, 100*time.Millisecond) }
 func (s *Source) tolerance() time.Duration { return s.cfg.Interval / 8 }
 
-// pruneDue says whether a target that has sent everything has had the time to send a
+// pruneDue reports whether a target that has sent everything has had the time to send a
 // first sample of every port too: some say that they are done before.
 func (s *Source) pruneDue(now time.Time) bool {
 	return !s.synced.IsZero() && now.Sub(s.synced) > 2*s.interval()+s.grace()
@@ -289,7 +289,7 @@ const openconfigOrigin = "openconfig"
 
 var errOtherOrigin = errors.New("nothing under a path without origin: asking with origin openconfig")
 
-// otherOrigin says whether to ask again with another origin: a path without one is
+// otherOrigin reports whether to ask again with another origin: a path without one is
 // of OpenConfig (gNMI path conventions), but some gateways keep the two apart and then
 // know of nothing. The caller holds the lock.
 func (s *Source) otherOrigin() bool {

@@ -48,7 +48,7 @@ func (s *Source) run(ctx context.Context) {
 
 // session subscribes in the first shape that the target accepts, and takes in what comes
 // until the stream ends, or returns nil where the target has to be polled. complete
-// says whether the target had sent everything.
+// reports whether the target had sent everything.
 func (s *Source) session(ctx context.Context) (complete bool, err error) {
 	defer func() {
 		s.mu.Lock()

@@ -3,7 +3,6 @@ package gnmi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -83,7 +82,8 @@ func (e *SetError) Error() string { return e.Err.Error() }
 func (e *SetError) Unwrap() error { return e.Err }
 
 // Set changes the target's configuration, in one transaction (gNMI specification §3.4). The
-// error is a *SetError where the target refused it; of any other the outcome is unknown.
+// error is a *SetError where its code means that the target refused it; of any other the
+// outcome is unknown.
 func (t *Target) Set(ctx context.Context, req *pb.SetRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.Timeout)
 	defer cancel()
@@ -95,28 +95,26 @@ func (t *Target) Set(ctx context.Context, req *pb.SetRequest) error {
 		return nil
 	}
 	code := status.Code(err)
-	if err = t.classify(ctx, err); errors.Is(err, ErrCredentials) {
-		return t.deviceError(fmt.Errorf("Set: %w", err))
+	err = t.deviceError(fmt.Errorf("Set: %w", t.classify(ctx, err)))
+	switch code { // any other may be of this end, of the connection, or of an error half way
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange,
+		codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
+		return &SetError{Code: code, Err: err}
 	}
-	err = t.deviceError(fmt.Errorf("Set: %w", err))
-	switch code {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unknown, codes.Internal:
-		return err
-	}
-	return &SetError{Code: code, Err: err}
+	return err
 }
 
-// Models are the names of the models that the target says it has, and its version of gNMI.
-// The error is one where it has no JSON_IETF, the encoding of Get and Set.
-func (t *Target) Models(ctx context.Context) (models []string, version string, err error) {
+// Models are the names of the models that the target reports. The error is one where it has no
+// JSON_IETF, the encoding of Get and Set.
+func (t *Target) Models(ctx context.Context) (models []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.Timeout)
 	defer cancel()
 	reply, err := t.client.Capabilities(ctx, &pb.CapabilityRequest{}, grpc.WaitForReady(true))
 	if err = t.classify(ctx, err); err != nil {
-		return nil, "", t.deviceError(fmt.Errorf("Capabilities: %w", err))
+		return nil, t.deviceError(fmt.Errorf("Capabilities: %w", err))
 	}
 	if have := reply.GetSupportedEncodings(); !slices.Contains(have, pb.Encoding_JSON_IETF) {
-		return nil, "", t.deviceError(fmt.Errorf("%w: it has %v, wanted is JSON_IETF", ErrEncoding, few(have)))
+		return nil, t.deviceError(fmt.Errorf("%w: it has %v, wanted is JSON_IETF", ErrEncoding, few(have)))
 	}
 	for _, m := range reply.GetSupportedModels() {
 		if len(models) == maxMembers {
@@ -124,7 +122,7 @@ func (t *Target) Models(ctx context.Context) (models []string, version string, e
 		}
 		models = append(models, untrusted.Text(m.GetName(), maxName))
 	}
-	return models, untrusted.Text(reply.GetGNMIVersion(), maxName), nil
+	return models, nil
 }
 
 // Commit is an action of the commit-confirmed extension (openconfig/reference

@@ -127,7 +127,7 @@ func until(t testing.TB, s *Source, what string, ok func([]counters.Sample, erro
 // not make of this.
 const unhurried = 20 * time.Second
 
-// octets says whether the first sample has that many.
+// octets reports whether the first sample has that many.
 func octets(n uint64) func([]counters.Sample, error) bool {
 	return func(s []counters.Sample, err error) bool {
 		return err == nil && len(s) > 0 && s[0].Err == nil && s[0].Octets == n

@@ -18,7 +18,7 @@ func Commands(p setuponly.Platform, m *Model, have, want vendors.Setup) ([]byte,
 	if err != nil || len(edits)+len(given) == 0 {
 		return nil, err
 	}
-	req, err := m.Edit(edits, nil)
+	req, err := m.request(&setuponly.Edit{Ports: edits}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,25 +18,6 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/setuponly"
 )
-
-// Model is where a platform's models have what csig reads and writes.
-type Model struct {
-	// Needs are models of which the target has to have each, by the beginning of the name.
-	Needs []string
-
-	Shape  *gnmi.Shape
-	Ports  *pb.Path // of the configuration: TPID and MTU of all ports
-	Record *pb.Path // of the configuration: the objects with the record
-	State  *pb.Path // the MTU that holds, of all ports; it may be missing
-
-	// Parse makes a configuration of what was read, its record in parts of at most maxPart
-	// bytes.
-	Parse func(config, state []gnmi.Leaf) (ports []setuponly.Port, record []string, err error)
-
-	// Edit is what a Set has to do for an edit of ports and of parts of the record; a part
-	// that is "" is deleted.
-	Edit func(ports []setuponly.PortEdit, record map[int]string) (*pb.SetRequest, error)
-}
 
 // Config is what a driver needs.
 type Config struct {
@@ -57,21 +39,22 @@ type session struct {
 	model  *Model
 	target *gnmi.Target // nil until it is needed
 
-	parts   []string // of the record, as read last
-	version string   // of gNMI; "" until it was asked
-	knows   extension
-	waiting string  // the commit that this session left behind unconfirmed; "" none
-	revert  *revert // nil: no auto-revert was started here
+	parts    []string          // of the record, as read last
+	kept     *setuponly.Config // read when no commit was pending
+	commits  commits           // as asked last
+	examined bool
+	without  string // why commits is unknown
+	waiting  string // the commit that this session left behind unconfirmed; "" none
 }
 
-// extension is what is known of a target and the commit-confirmed extension.
-type extension uint8
+// commits is what a target does with confirmed commits.
+type commits uint8
 
 const (
-	unasked extension = iota
-	unknown           // it does not know it
-	known             // it does, and no commit waits
-	waits             // it does, and a commit waits
+	unknown commits = iota // it does not know the extension, as far as csig can see
+	known                  // it does, and no commit is pending
+	pending                // it does, and a commit is pending
+	denied                 // the user may change nothing, and is not told
 )
 
 func (s *session) connect(ctx context.Context) error {
@@ -98,124 +81,89 @@ func (s *session) Read(ctx context.Context) (*setuponly.Config, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.takeBack(ctx); err != nil {
+	if _, err := s.takeBack(ctx); err != nil {
 		return nil, err
 	}
-	if s.version == "" {
+	if !s.examined {
 		if err := s.examine(ctx); err != nil {
 			return nil, err
 		}
 	}
+	c, err := s.config(ctx)
+	if err != nil || s.isKept(c) {
+		return c, err
+	}
+	// It changed, which may be on trial. What was read before the answer may be of a trial that
+	// has ended since.
+	if err := s.ask(ctx); err != nil {
+		return nil, err
+	}
+	if c, err = s.config(ctx); err != nil {
+		return nil, err
+	}
+	if s.commits == pending {
+		c.Trial = errPending.Error()
+	} else {
+		kept := *c
+		s.kept = &kept
+	}
+	return c, nil
+}
+
+func (s *session) config(ctx context.Context) (*setuponly.Config, error) {
 	ports, parts, err := s.read(ctx, s.target)
 	if err != nil {
 		return nil, err
 	}
 	s.parts = parts
-	c := &setuponly.Config{Ports: ports}
-	for _, part := range parts {
-		c.Record += part
-	}
-	return c, nil
+	return &setuponly.Config{Ports: ports, Record: strings.Join(parts, "")}, nil
+}
+
+func (s *session) isKept(c *setuponly.Config) bool {
+	return s.kept != nil && s.kept.Record == c.Record && slices.Equal(s.kept.Ports, c.Ports)
 }
 
 // examine finds out whether the target has what csig needs.
 func (s *session) examine(ctx context.Context) error {
-	models, version, err := s.target.Models(ctx)
+	models, err := s.target.Models(ctx)
 	if err != nil {
 		return err
 	}
 	for _, need := range s.model.Needs {
-		if !hasModel(models, need) {
+		if !slices.ContainsFunc(models, func(have string) bool { return strings.HasPrefix(have, need) }) {
 			return &vendors.PermanentError{Err: fmt.Errorf("its gNMI Capabilities have no model %s, which csig would configure", need)}
 		}
 	}
-	s.version = version
-	if version == "" {
-		s.version = "?"
-	}
+	s.examined = true
 	return nil
 }
 
-func hasModel(models []string, name string) bool {
-	for _, m := range models {
-		if len(m) >= len(name) && m[:len(name)] == name {
-			return true
-		}
-	}
-	return false
-}
-
 func (s *session) read(ctx context.Context, t *gnmi.Target) ([]setuponly.Port, []string, error) {
-	config, err := t.Get(ctx, pb.GetRequest_CONFIG, s.model.Shape, s.model.Ports)
+	shape := s.model.shape()
+	config, err := t.Get(ctx, pb.GetRequest_CONFIG, shape, s.model.Ports)
 	if err != nil {
 		return nil, nil, err
 	}
-	record, err := t.Get(ctx, pb.GetRequest_CONFIG, s.model.Shape, s.model.Record)
+	record, err := t.Get(ctx, pb.GetRequest_CONFIG, shape, s.model.Record)
 	if err != nil && !errors.Is(err, gnmi.ErrMissing) {
 		return nil, nil, err
 	}
-	var state []gnmi.Leaf
-	if s.model.State != nil {
-		if state, err = t.Get(ctx, pb.GetRequest_STATE, s.model.Shape, s.model.State); err != nil && !errors.Is(err, gnmi.ErrMissing) {
-			return nil, nil, err
-		}
+	state, err := t.Get(ctx, pb.GetRequest_STATE, shape, s.model.State)
+	if err != nil && !errors.Is(err, gnmi.ErrMissing) {
+		return nil, nil, err
 	}
-	ports, parts, err := s.model.Parse(append(config, record...), state)
-	if err == nil && len(ports) > vendors.MaxPorts {
-		err = fmt.Errorf("it has more than %d ports", vendors.MaxPorts)
-	}
-	return ports, parts, err
+	return s.model.parse(append(config, record...), state)
 }
 
-// maxPart is how many bytes of the record are in one object: a description has 255 in many
-// platforms.
-const maxPart = 240
-
-// split is a record in parts.
-func split(record string) (parts []string) {
-	for len(record) > maxPart {
-		parts = append(parts, record[:maxPart])
-		record = record[maxPart:]
-	}
-	if record != "" {
-		parts = append(parts, record)
-	}
-	return parts
-}
-
-// MaxParts is how many objects the record may take.
-const MaxParts = 1000
-
-// InOrder is the parts of a record by their numbers; one that is missing leaves a gap, which
-// no record has.
-func InOrder(parts map[int]string) []string {
-	out := make([]string, 0, len(parts))
-	for n := 0; n < MaxParts && len(parts) > 0; n++ {
-		part, there := parts[n]
-		if !there {
-			part = " "
+// getter reads state.
+func (s *session) getter(ctx context.Context) Getter {
+	return func(shape *gnmi.Shape, path *pb.Path) ([]gnmi.Leaf, error) {
+		leaves, err := s.target.Get(ctx, pb.GetRequest_STATE, shape, path)
+		if errors.Is(err, gnmi.ErrMissing) {
+			err = nil
 		}
-		delete(parts, n)
-		out = append(out, part)
+		return leaves, err
 	}
-	return out
-}
-
-// request is a Set of an edit, on a switch whose record has these parts.
-func (s *session) request(e *setuponly.Edit, have []string) (*pb.SetRequest, error) {
-	record := map[int]string{}
-	if e.Record != nil {
-		want := split(*e.Record)
-		for i := range max(len(have), len(want)) {
-			switch {
-			case i >= len(want):
-				record[i] = ""
-			case i >= len(have) || have[i] != want[i]:
-				record[i] = want[i]
-			}
-		}
-	}
-	return s.model.Edit(e.Ports, record)
 }
 
 // Write carries an edit out in one Set, which is confirmed over a new connection where the
@@ -224,79 +172,76 @@ func (s *session) Write(ctx context.Context, e *setuponly.Edit) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	if s.revert != nil {
-		return s.writeReverting(ctx, e)
-	}
-	req, err := s.request(e, s.parts)
+	req, err := s.model.request(e, s.parts)
 	if err != nil {
 		return err
 	}
-	if err := s.takeBack(ctx); err != nil {
+	if _, err := s.takeBack(ctx); err != nil {
 		return err
 	}
-	if s.knows != known {
-		if s.knows, err = s.ask(ctx); err != nil {
+	if s.model.Keeps != nil {
+		if err := s.model.Keeps(s.getter(ctx)); err != nil {
 			return err
 		}
 	}
-	switch s.knows {
-	case waits:
-		return errWaits
-	case unknown:
-		if err := s.target.Set(ctx, req); err != nil {
-			return permanent(err)
-		}
-		t, err := s.readBack(ctx, e)
-		if err != nil {
-			return fmt.Errorf("%w; the target took the change, and takes none back by itself", err)
-		}
-		return t.Close()
+	id, after := "", "the target took the change, and takes none back by itself"
+	if s.commits != unknown {
+		id = "csig-" + vendors.NewToken()
+		req.Extension = append(req.Extension, start(id, s.confirmWithin()))
 	}
-	id := "csig-" + vendors.NewToken()
-	req.Extension = append(req.Extension, start(id, s.confirmWithin()))
 	s.waiting = id
-	if err := s.target.Set(ctx, req); err != nil {
-		if refusedSet(err) {
-			s.waiting, s.knows = "", unasked
-			return permanent(err)
+	err = s.target.Set(ctx, req)
+	if refused := (*gnmi.SetError)(nil); errors.As(err, &refused) {
+		s.waiting, s.kept = "", nil
+		if refused.Code == codes.FailedPrecondition && s.ask(ctx) == nil && s.commits == pending {
+			return errPending
 		}
-		return s.failed(ctx, err)
+		return permanent(refused)
 	}
-	if err := s.confirm(ctx, id, e); err != nil {
-		return s.failed(ctx, err)
+	if err == nil {
+		err = s.confirm(ctx, id, e)
+	} else {
+		after = "whether the target took the change is not known, and it takes none back by itself"
 	}
-	s.waiting = ""
-	return nil
+	switch {
+	case err == nil:
+		s.waiting = ""
+		return nil
+	case id == "":
+		return fmt.Errorf("%w; %s", err, after)
+	}
+	return s.failed(ctx, err)
 }
 
 // failed is the error of a change that is on trial, which is taken back at once where that is
 // possible: what reads back as changed would be taken for done, and expire.
 func (s *session) failed(ctx context.Context, err error) error {
-	if back := s.takeBack(context.WithoutCancel(ctx)); back != nil {
+	switch taken, failed := s.takeBack(context.WithoutCancel(ctx)); {
+	case failed != nil:
 		return fmt.Errorf("%w; the change is not confirmed, so that the target takes it back within %v", err, s.confirmWithin())
+	case !taken:
+		return fmt.Errorf("%w; no change is on trial: the next reading shows whether the target has it", err)
 	}
 	return fmt.Errorf("%w; the change is not confirmed, and was taken back", err)
 }
 
-// takeBack cancels the change of this session that is on trial, if there is one.
-func (s *session) takeBack(ctx context.Context) error {
+// takeBack cancels the change of this session that is on trial, if there is one. taken is false
+// where none was: it was confirmed, has expired, or never began.
+func (s *session) takeBack(ctx context.Context) (taken bool, err error) {
 	if s.waiting == "" {
-		return nil
+		return false, nil
 	}
-	err := s.commit(ctx, s.target, &gnmi_ext.Commit{Id: s.waiting, Action: &gnmi_ext.Commit_Cancel{Cancel: &gnmi_ext.CommitCancel{}}})
+	err = s.commit(ctx, s.target, &gnmi_ext.Commit{Id: s.waiting, Action: &gnmi_ext.Commit_Cancel{Cancel: &gnmi_ext.CommitCancel{}}})
 	var refused *gnmi.SetError
-	// Refused with these codes, it is not on trial any more (§3.2.2).
-	if errors.As(err, &refused) && (refused.Code == codes.FailedPrecondition || refused.Code == codes.InvalidArgument) {
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("a change of csig's is on trial, and cannot be taken back: %w", err)
+	gone := errors.As(err, &refused) && (refused.Code == codes.FailedPrecondition || refused.Code == codes.InvalidArgument) // §3.2.2
+	if err != nil && !gone {
+		return false, fmt.Errorf("a change of csig's is on trial, and cannot be taken back: %w", err)
 	}
 	s.waiting = ""
-	return nil
+	return !gone, nil
 }
 
-var errWaits = errors.New("a confirmed commit of another client waits there, until whose end the target takes no other change: wait for it, or have that client confirm or cancel it")
+var errPending = errors.New("a commit on the switch is not confirmed yet, of another client or of a csig that was killed: until it is, or is taken back, what the switch has is on trial, and it takes no other change")
 
 func (s *session) confirmWithin() time.Duration {
 	if s.cfg.Confirm == 0 {
@@ -305,42 +250,36 @@ func (s *session) confirmWithin() time.Duration {
 	return s.cfg.Confirm
 }
 
-// confirm reads an edit back over a new connection, and confirms it there.
+// confirm compares the switch with an edit over a new connection, and confirms the commit
+// there, if it is one.
 func (s *session) confirm(ctx context.Context, id string, e *setuponly.Edit) error {
-	t, err := s.readBack(ctx, e)
+	t, err := s.cfg.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer t.Close() //nolint:errcheck // nothing was left to send
-	if err := s.commit(ctx, t, &gnmi_ext.Commit{Id: id, Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}}); err != nil {
-		return fmt.Errorf("confirming: %w", err)
+	defer t.Close() //nolint:errcheck // nothing is left to send
+	ports, parts, err := s.read(ctx, t)
+	if err != nil {
+		return fmt.Errorf("reading back over a new connection: %w", err)
 	}
+	c := &setuponly.Config{Ports: ports, Record: strings.Join(parts, "")}
+	if err := differs(e, c); err != nil {
+		return err
+	}
+	if id != "" {
+		if err := s.commit(ctx, t, &gnmi_ext.Commit{Id: id, Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}}); err != nil {
+			return fmt.Errorf("confirming: %w", err)
+		}
+	}
+	s.kept, s.parts = c, parts
 	return nil
 }
 
-// readBack compares the switch with an edit over a new connection, which it returns.
-func (s *session) readBack(ctx context.Context, e *setuponly.Edit) (*gnmi.Target, error) {
-	t, err := s.cfg.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ports, parts, err := s.read(ctx, t)
-	if err != nil {
-		err = fmt.Errorf("reading back over a new connection: %w", err)
-	} else {
-		err = differs(e, ports, strings.Join(parts, ""))
-	}
-	if err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
-	return t, nil
-}
-
 // differs is the first thing of an edit that a switch does not have.
-func differs(e *setuponly.Edit, ports []setuponly.Port, record string) error {
-	byName := make(map[string]*setuponly.Port, len(ports))
-	for i := range ports {
-		byName[ports[i].Name] = &ports[i]
+func differs(e *setuponly.Edit, c *setuponly.Config) error {
+	byName := make(map[string]*setuponly.Port, len(c.Ports))
+	for i := range c.Ports {
+		byName[c.Ports[i].Name] = &c.Ports[i]
 	}
 	for i := range e.Ports {
 		want, have := &e.Ports[i], byName[e.Ports[i].Port]
@@ -353,37 +292,49 @@ func differs(e *setuponly.Edit, ports []setuponly.Port, record string) error {
 			return fmt.Errorf("port %s: its MTU reads back as %d, and was set to %d", want.Port, have.MTU, *want.MTU)
 		}
 	}
-	if e.Record != nil && *e.Record != record {
+	if e.Record != nil && *e.Record != c.Record {
 		return errors.New("csig's record reads back otherwise than it was written")
 	}
 	return nil
 }
 
-// ask finds out whether the target knows the extension, and changes nothing (doc.go).
-func (s *session) ask(ctx context.Context) (extension, error) {
-	err := s.commit(ctx, s.target, &gnmi_ext.Commit{Id: "csig-" + vendors.NewToken(), Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}})
-	var refused *gnmi.SetError
-	switch {
-	case err == nil:
-		return unknown, nil
-	case !errors.As(err, &refused):
-		return unasked, err
-	case refused.Code == codes.FailedPrecondition:
-		return known, nil
-	case refused.Code != codes.InvalidArgument:
-		return unknown, nil
+// ask finds out whether the target knows the extension, and whether a commit is pending; it
+// changes nothing (doc.go). An answer that says neither is an error.
+func (s *session) ask(ctx context.Context) error {
+	about := func(req *pb.SetRequest) (codes.Code, error) {
+		err := s.target.Set(ctx, req)
+		var refused *gnmi.SetError
+		switch {
+		case err == nil:
+			return codes.OK, nil
+		case errors.As(err, &refused) && refused.Code != codes.Aborted:
+			return refused.Code, nil
+		}
+		return 0, fmt.Errorf("asking whether a commit is pending: %w", err)
 	}
-	// Another commit waits (§3.2.2), or it takes no Set without anything to do.
-	err = s.target.Set(ctx, &pb.SetRequest{})
-	switch {
-	case err == nil:
-		return unknown, nil
-	case !errors.As(err, &refused):
-		return unasked, err
-	case refused.Code == codes.FailedPrecondition:
-		return waits, nil
+	no := &gnmi_ext.Commit{Id: "csig-" + vendors.NewToken(), Action: &gnmi_ext.Commit_Confirm{Confirm: &gnmi_ext.CommitConfirm{}}}
+	first, err := about(&pb.SetRequest{Extension: []*gnmi_ext.Extension{gnmi.Commit(no)}})
+	if err != nil {
+		return err
 	}
-	return unknown, nil
+	second := codes.OK
+	if first == codes.InvalidArgument { // another commit is pending, or it takes no Set without anything to do
+		if second, err = about(&pb.SetRequest{}); err != nil {
+			return err
+		}
+	}
+	const without = "gNMI's commit-confirmed extension is not used: to the confirmation of a commit that does not exist, which is FAILED_PRECONDITION by gnmi-commit-confirmed.md §3.2.2, the target answers "
+	switch {
+	case first == codes.FailedPrecondition:
+		s.commits = known
+	case second == codes.FailedPrecondition:
+		s.commits = pending
+	case first == codes.PermissionDenied || first == codes.Unauthenticated:
+		s.commits = denied
+	default:
+		s.commits, s.without = unknown, without+first.String()
+	}
+	return nil
 }
 
 // commit sends an action of the extension and nothing else.
@@ -396,18 +347,12 @@ func start(id string, within time.Duration) *gnmi_ext.Extension {
 	return gnmi.Commit(&gnmi_ext.Commit{Id: id, Action: &gnmi_ext.Commit_Commit{Commit: &gnmi_ext.CommitRequest{RollbackDuration: durationpb.New(within)}}})
 }
 
-func refusedSet(err error) bool { return errors.As(err, new(*gnmi.SetError)) }
-
-// permanent makes an error of a Set one that trying again does not cure, where the target
+// permanent makes a refused Set an error that trying again does not cure, where the target
 // says that it does not have what was set, or does not take the value.
-func permanent(err error) error {
-	var refused *gnmi.SetError
-	if !errors.As(err, &refused) {
-		return err
-	}
+func permanent(refused *gnmi.SetError) error {
 	switch refused.Code {
 	case codes.InvalidArgument, codes.NotFound, codes.Unimplemented, codes.OutOfRange:
-		return &vendors.PermanentError{Err: fmt.Errorf("the target refuses the configuration, and carried nothing of it out: %w", err)}
+		return &vendors.PermanentError{Err: fmt.Errorf("the target refuses the configuration, and carried nothing of it out: %w", refused)}
 	}
-	return err
+	return refused
 }

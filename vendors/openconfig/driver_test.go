@@ -80,8 +80,8 @@ func TestSetUp(t *testing.T) {
 	if err := d.SetMTU(t.Context(), "Ethernet2", 9100); err != nil {
 		t.Error(err)
 	}
-	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["Ethernet1"] != 1500 || mtus["Ethernet2"] != 9100 {
-		t.Errorf("%v, %v", mtus, err)
+	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["Ethernet1"] != 1500 || mtus["Ethernet2"] != 9100 || !strings.Contains(target.Config(), `"mtu": 9114`) {
+		t.Errorf("%v, %v: %s", mtus, err, target.Config())
 	}
 	if err := d.Remove(t.Context()); err != nil || target.Config() != before {
 		t.Errorf("%v: %s, want %s", err, target.Config(), before)

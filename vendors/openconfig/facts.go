@@ -14,7 +14,7 @@ func Open(cfg gnmiset.Config) *gnmiset.Driver {
 
 // Platform is what package setuponly needs to know.
 func Platform() setuponly.Platform {
-	return setuponly.Platform{Offline: Offline, Format: Spell}
+	return setuponly.Platform{Offline: Offline, Format: gnmiset.Format}
 }
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }
@@ -43,12 +43,12 @@ func Offline() vendors.Facts {
 		Sets:      vendors.That(vendors.Fields{vendors.FieldVID}, read(egress)),
 		VIDs:      vendors.That(vendors.VIDs{First: 1, Last: 4094}, read(vlanTypes+", vlan-id")),
 		Txn:       vendors.That(vendors.TxnCandidate, read(set)),
-		Revert:    vendors.That("commit-confirmed extension", read(confirmed+"; whether a device knows it csig asks it")),
+		Revert:    vendors.That("commit-confirmed extension", read(confirmed+"; csig asks each device whether it has it")),
 		Survives:  vendors.That(true, assumed("a Set should persist (openconfig/reference issue 192); csig asks for nothing more")),
-		TPIDs:     vendors.That(vendors.TPIDs{List: TPIDs, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, read(vlanTypes+", identities of TPID_TYPES")),
+		TPIDs:     vendors.That(vendors.TPIDs{List: gnmiset.TPIDs, AtMost: 1, Scope: vendors.ScopePort, AsVLAN: true}, read(vlanTypes+", identities of TPID_TYPES")),
 		VLANTPIDs: vendors.That(vendors.TPIDList{0x8100}, read(vlans+", vlan-tpid-config: the default is TPID_0X8100")),
 		TPIDChange: vendors.That("a port accepts one TPID: with another one, its ordinary tags with 0x8100 become those of untagged frames",
-			read(vlans+", vlan-tpid-config: the TPID that is accepted on the VLAN")),
+			assumed(vlans+", vlan-tpid-config, has the TPID that is accepted on the VLAN, and not what becomes of other tags")),
 		Independent: vendors.That(false, read(match)),
 		Learning:    vendors.That(false, assumed("MAC addresses are learned in the bridging VLAN, which follows the VID")),
 		Routed:      vendors.That(false, assumed("a router ends the L2 header, tags included, and writes its own")),
@@ -64,9 +64,10 @@ func Offline() vendors.Facts {
 		Wide:        vendors.Refusal("as for compact tags"),
 		Strip:       vendors.Refusal("no model takes a tag away whatever its VID"),
 		Lease:       vendors.Refusal("csig writes no signal there that could expire"),
-		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "csig gives its ports the domain's TPID; which VLANs the tags are then bridged in, by their VID, is the operator's configuration, and has to hand all of 0 to 4095 on"},
+		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "csig gives its ports the domain's TPID; which VLANs the tags are then bridged in, by their VID, is the operator's configuration, and has to forward all of 0 to 4095"},
 		Notes: []string{
-			"one gNMI Set is one transaction: TPID, MTU and csig's record change together (" + set + ")",
+			"by gNMI one Set is one transaction: TPID, MTU and csig's record change together (" + set + ")",
+			"MTUs are without the 14 bytes of the L2 header, which OpenConfig's text counts (openconfig-interfaces.yang, mtu: 1514 bytes by default): a target that does not count them gets 14 more than frames need",
 			"csig's record is in the descriptions of ACL sets csig-record-0 and so on, which no interface uses",
 		},
 	}

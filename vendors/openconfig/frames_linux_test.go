@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/gnmiset"
@@ -15,15 +13,7 @@ import (
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
 )
 
-func TestMain(m *testing.M) {
-	fabric.Tests(m, func() (func(), error) {
-		lo, err := netlink.LinkByName("lo")
-		if err == nil {
-			err = netlink.LinkSetUp(lo) // for gNMI; frames have namespaces of their own
-		}
-		return func() {}, err
-	})
-}
+func TestMain(m *testing.M) { fabric.Tests(m, fabric.Loopback) }
 
 // lab is a target whose ports are trunks of all VLANs, with none for untagged frames, and its
 // data plane.

@@ -37,22 +37,24 @@ func TestHostile(t *testing.T) {
 		lie  func(*pb.GetResponse)
 		want string
 	}{
-		"no JSON":         {answer(`{"mtu":`, config...), "unexpected EOF"},
-		"two values":      {answer(`{"mtu":1}{}`, config...), "more than one value"},
-		"a wrong type":    {answer(`{"mtu":{"a":1}}`, config...), "wrong type"},
-		"a list":          {answer(`[{"mtu":1}]`, config...), "want an object"},
-		"a number":        {answer(`{"mtu":-1}`, config...), "wrong type"},
-		"a huge MTU":      {answer(`{"mtu":70000}`, config...), "want a number of 16 bits"},
-		"escapes":         {answer(`{"tpid":"\u001b[31m"}`, config...), "cannot be printed"},
-		"a long TPID":     {answer(`{"tpid":"`+strings.Repeat("T", 4000)+`"}`, config...), "of more than"},
-		"no key":          {answer(`{"interfaces":{"interface":[{"config":{"mtu":1}}]}}`), "without its key name"},
-		"a key of number": {answer(`{"interfaces":{"interface":[{"name":7,"config":{"mtu":1}}]}}`), "wrong type"},
-		"an odd name":     {answer(`{"interfaces":{"interface":[{"name":"a\u202eb","config":{"mtu":1}}]}}`), "cannot be printed"},
-		"deep":            {answer(`{"interfaces":` + strings.Repeat(`{"interface":`, 20_000) + `1` + strings.Repeat(`}`, 20_001)), "JSON"},
-		"huge":            {answer(`{"mtu":1,"x":"`+strings.Repeat("x", 5<<20)+`"}`, config...), "too large"},
-		"many":            {answer(`{"interfaces":{"interface":[` + strings.Repeat(`{"name":"a","config":{"mtu":1}},`, 100_000) + `{"name":"a","config":{"mtu":1}}]}}`), ""},
-		"a part's number": {answer(record("csig-record-x", "{}")), "none of csig's record"},
-		"a high number":   {answer(record("csig-record-100000", "{}")), "none of csig's record"},
+		"no JSON":                      {answer(`{"mtu":`, config...), "unexpected EOF"},
+		"two values":                   {answer(`{"mtu":1}{}`, config...), "more than one value"},
+		"a wrong type":                 {answer(`{"mtu":{"a":1}}`, config...), "wrong type"},
+		"a list":                       {answer(`[{"mtu":1}]`, config...), "want an object"},
+		"a number":                     {answer(`{"mtu":-1}`, config...), "wrong type"},
+		"a huge MTU":                   {answer(`{"mtu":70000}`, config...), "want a number of 16 bits"},
+		"escapes":                      {answer(`{"tpid":"\u001b[31m"}`, config...), "cannot be printed"},
+		"a long TPID":                  {answer(`{"tpid":"`+strings.Repeat("T", 4000)+`"}`, config...), "of more than"},
+		"no key":                       {answer(`{"interfaces":{"interface":[{"config":{"mtu":1}}]}}`), "without its key name"},
+		"a key of number":              {answer(`{"interfaces":{"interface":[{"name":7,"config":{"mtu":1}}]}}`), "wrong type"},
+		"an odd name":                  {answer(`{"interfaces":{"interface":[{"name":"a\u202eb","config":{"mtu":1}}]}}`), "cannot be printed"},
+		"deep":                         {answer(`{"interfaces":` + strings.Repeat(`{"interface":`, 20_000) + `1` + strings.Repeat(`}`, 20_001)), "JSON"},
+		"huge":                         {answer(`{"mtu":1,"x":"`+strings.Repeat("x", 5<<20)+`"}`, config...), "too large"},
+		"many":                         {answer(`{"interfaces":{"interface":[` + strings.Repeat(`{"name":"a","config":{"mtu":1}},`, 100_000) + `{"name":"a","config":{"mtu":1}}]}}`), ""},
+		"a part's number":              {answer(record("csig-record-x", "{}")), "is no part of it"},
+		"a high number":                {answer(record("csig-record-100000", "{}")), "is no part of it"},
+		"a path without a key":         {answer(`1500`, &pb.PathElem{Name: "interfaces"}, &pb.PathElem{Name: "interface"}, &pb.PathElem{Name: "config"}, &pb.PathElem{Name: "mtu"}), "without its key name"},
+		"a record's path without keys": {answer(`"x"`, &pb.PathElem{Name: "acl"}, &pb.PathElem{Name: "acl-sets"}, &pb.PathElem{Name: "acl-set"}, &pb.PathElem{Name: "config"}, &pb.PathElem{Name: "description"}), "without its key name"},
 		"old paths": {func(r *pb.GetResponse) {
 			r.Notification = []*pb.Notification{{Update: []*pb.Update{{Path: &pb.Path{Element: []string{"interfaces"}}}}}} //nolint:staticcheck // that is the point
 		}, "paths as strings"},
@@ -115,7 +117,7 @@ func TestRefused(t *testing.T) {
 			s.Ports[0].Action = vlanrules.Update
 			return d.Apply(ctx, s)
 		}, "nothing matches the PCP"},
-		"MTU":            {nil, func(ctx context.Context, d *gnmiset.Driver) error { return d.SetMTU(ctx, "Ethernet1", 9999) }, "MTU 9999 is not in 68..9216"},
+		"MTU":            {nil, func(ctx context.Context, d *gnmiset.Driver) error { return d.SetMTU(ctx, "Ethernet1", 9999) }, "MTU 10013 is not in 68..9216"},
 		"MTU of 17 bits": {nil, func(ctx context.Context, d *gnmiset.Driver) error { return d.SetMTU(ctx, "Ethernet1", 70000) }, "an MTU of 70000"},
 		"models":         {func(t *octest.Target) { t.Models = []string{"openconfig-interfaces", "openconfig-vlan"} }, func(ctx context.Context, d *gnmiset.Driver) error { return d.Apply(ctx, setup(0x88a8, ports...)) }, "no model openconfig-acl"},
 	} {
@@ -123,6 +125,50 @@ func TestRefused(t *testing.T) {
 		err := tc.do(t.Context(), open(t, gnmiset.Config{Connect: connect(target)}))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || name != "MTU of 17 bits" && !errors.As(err, new(*vendors.PermanentError)) || target.Config() != before {
 			t.Errorf("%s: %v, want %s; %s", name, err, tc.want, target.Config())
+		}
+	}
+}
+
+// TestIdentity: a target's chassis and operating system are what it is; one that does not
+// report them, or nothing that can be printed, has no model, and is probed all the same.
+func TestIdentity(t *testing.T) {
+	all := vendors.Identity{Maker: octest.Maker, Model: octest.Model, Version: octest.Version, Serial: octest.Serial}
+	without := func(change func(*vendors.Identity)) vendors.Identity {
+		id := all
+		change(&id)
+		return id
+	}
+	for name, tc := range map[string]struct {
+		old, new string // of what it answers
+		want     vendors.Identity
+		note     string
+	}{
+		"all":              {"", "", all, ""},
+		"no model":         {`"model-name"`, `"other"`, without(func(id *vendors.Identity) { id.Model = "X-32-R" }), ""},
+		"no system":        {":OPERATING_SYSTEM", ":CPU", without(func(id *vendors.Identity) { id.Version = "" }), ""},
+		"no chassis":       {":CHASSIS", ":CPU", vendors.Identity{Version: octest.Version}, ""},
+		"not printable":    {octest.Serial, `\u001b[2J`, vendors.Identity{}, "cannot be printed"},
+		"long":             {octest.Maker, strings.Repeat("x", 4000), vendors.Identity{}, "of more than"},
+		"a type of number": {`"openconfig-platform-types:FAN"`, `[7]`, vendors.Identity{}, "wrong type"},
+	} {
+		target, _, _ := newTarget(t, func(target *octest.Target) {
+			target.Lie = func(r *pb.GetResponse) {
+				for _, n := range r.GetNotification() {
+					for _, u := range n.GetUpdate() {
+						if js := string(u.GetVal().GetJsonIetfVal()); tc.old != "" {
+							u.Val.Value = &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(strings.ReplaceAll(js, tc.old, tc.new))}
+						}
+					}
+				}
+			}
+		})
+		f, err := open(t, gnmiset.Config{Connect: connect(target)}).Probe(t.Context())
+		notes := strings.Join(f.Notes, "\n")
+		if err != nil || f.Identity != tc.want || strings.Contains(notes, "its model and version are not known") != (tc.note != "") || !strings.Contains(notes, tc.note) {
+			t.Errorf("%s: %+v, %v: %s", name, f.Identity, err, notes)
+		}
+		if strings.Contains(notes, "\x1b") {
+			t.Errorf("%s: %q", name, notes)
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -39,15 +42,21 @@ func lab(t testing.TB) (*octest.Target, *gnmiset.Driver) {
 		d.Interface["ethernet-1/2"].Tpid, d.Interface["ethernet-1/2"].Mtu = oc.VlanTypes_TPID_TYPES_TPID_0X9100, &mtu
 		d.Interface["ethernet-1/1"].Description = &text
 	})
-	d := Open(gnmiset.Config{Connect: func(context.Context) (*gnmi.Target, error) {
+	return target, driver(t, target, gnmiset.Config{})
+}
+
+func driver(t testing.TB, target *octest.Target, cfg gnmiset.Config) *gnmiset.Driver {
+	t.Helper()
+	cfg.Connect = func(context.Context) (*gnmi.Target, error) {
 		return gnmi.Connect(gnmi.Config{Device: "leaf1", Address: target.Address, Plaintext: true})
-	}})
+	}
+	d := Open(cfg)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return target, d
+	return d
 }
 
 // tpids are those of the ports, in their order.
@@ -86,14 +95,17 @@ func TestSRLinux(t *testing.T) {
 	if err != nil || strings.Join(f.Ports, " ") != strings.Join(ports, " ") || !f.SetupOnly {
 		t.Errorf("%v, %v", f.Ports, err)
 	}
+	if want := (vendors.Identity{Maker: "Nokia", Model: octest.Model, Version: octest.Version, Serial: octest.Serial}); f.Identity != want {
+		t.Errorf("it is %+v", f.Identity)
+	}
 	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.SetMTU(t.Context(), "ethernet-1/1", 9400); err != nil {
 		t.Error(err)
 	}
-	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["ethernet-1/1"] != 9400 || mtus["ethernet-1/2"] != 9000 || mtus["lag1"] != 9232 {
-		t.Errorf("%v, %v", mtus, err)
+	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["ethernet-1/1"] != 9400 || mtus["ethernet-1/2"] != 8986 || mtus["lag1"] != 9218 || !strings.Contains(target.Config(), `"mtu": 9414`) {
+		t.Errorf("%v, %v: %s", mtus, err, target.Config())
 	}
 	if _, err := d.Update(t.Context(), nil, time.Minute); err != nil {
 		t.Error(err)
@@ -102,7 +114,7 @@ func TestSRLinux(t *testing.T) {
 		err  error
 		want string
 	}{
-		"TPID":      {d.Apply(t.Context(), setup(0x9900, ports...)), "SR Linux: the domain's TPID is 0x9900"},
+		"TPID":      {d.Apply(t.Context(), setup(0x9900, ports...)), "the domain's TPID is 0x9900"},
 		"interface": {d.Apply(t.Context(), setup(0x88a8, "mgmt0")), "no such port"},
 		"MTU":       {d.SetMTU(t.Context(), "lag1", 1400), "out of its range"},
 	} {
@@ -115,17 +127,35 @@ func TestSRLinux(t *testing.T) {
 	}
 }
 
-// TestAutoRevert: a change that is not confirmed goes back by itself.
-func TestAutoRevert(t *testing.T) {
+// TestOnTrial: a change that a killed csig left unconfirmed is not built on, and goes back by
+// itself.
+func TestOnTrial(t *testing.T) {
 	target, d := lab(t)
 	before := target.Config()
-	if _, err := d.StartRevert(t.Context(), time.Hour); err != nil {
+	target.Fault = func(rpc string) error {
+		if rpc == "Set done" || rpc == "Cancel" {
+			return status.Error(codes.Unavailable, "the connection is cut")
+		}
+		return nil
+	}
+	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err == nil || target.Config() == before {
 		t.Fatal(err)
 	}
-	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil || target.Config() == before {
-		t.Fatal(err)
-	}
+	vendorstest.OnTrial(t, driver(t, target, gnmiset.Config{}), setup(0x88a8, ports...))
 	if target.Expire(); target.Config() != before {
 		t.Errorf("it has %s", target.Config())
+	}
+}
+
+// TestTimeout: csig changes nothing where a server takes each change back.
+func TestTimeout(t *testing.T) {
+	target, d := lab(t)
+	before := target.Config()
+	target.Timeout = 60
+	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), "server mgmt has a commit-confirmed-timeout of 60 s") || target.Config() != before {
+		t.Error(err)
+	}
+	if f, err := d.Probe(t.Context()); err != nil || !strings.Contains(strings.Join(f.Notes, "\n"), "timeout of 60 s") {
+		t.Errorf("%v, %v", f.Notes, err)
 	}
 }

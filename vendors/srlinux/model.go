@@ -6,186 +6,98 @@ package srlinux
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
-	"github.com/csig-agent/csig/vendors/openconfig"
-	"github.com/csig-agent/csig/vendors/setuponly"
-	"github.com/csig-agent/csig/vendors/untrusted"
-)
-
-// recordName is what the names of the ACL filters with the record begin with; a number follows.
-const recordName = "csig-record-"
-
-// Paths, as Leaf.Path has them.
-const (
-	portTPID   = "interface/tpid"
-	portMTU    = "interface/mtu"
-	portState  = "interface/admin-state"
-	recordText = "acl/acl-filter/description"
 )
 
 // Model is where SR Linux has what csig configures.
 func Model() *gnmiset.Model {
-	all := path(&pb.PathElem{Name: "interface", Key: map[string]string{"name": "*"}})
 	return &gnmiset.Model{
 		Needs: []string{"urn:srl_nokia/interfaces", "urn:srl_nokia/acl"},
-		Shape: &gnmi.Shape{
-			Lists:   map[string][]string{"interface": {"name"}, "acl/acl-filter": {"name", "type"}},
-			Leaves:  map[string]bool{portTPID: true, portMTU: true, portState: true, recordText: true},
-			Longest: 512,
-			Skip: func(path string, keys []string) bool { // ACL filters of other users
-				return path == recordText && !strings.HasPrefix(keys[0], recordName)
-			},
+		Ports: portPath("*"), State: portPath("*", "mtu"), Record: path("acl"),
+		Lists: map[string][]string{"interface": {"name"}, "acl/acl-filter": {"name", "type"}},
+		TPID:  "interface/tpid", MTU: "interface/mtu", Exists: "interface/admin-state", StateMTU: "interface/mtu", Text: "acl/acl-filter/description",
+		IsPort: func(name string) bool { // or an aggregate
+			return strings.HasPrefix(name, "ethernet-") || strings.HasPrefix(name, "lag")
 		},
-		Ports: all, State: path(&pb.PathElem{Name: "interface", Key: map[string]string{"name": "*"}}, &pb.PathElem{Name: "mtu"}),
-		Record: path(&pb.PathElem{Name: "acl"}),
-		Parse:  parse, Edit: edit,
+		PortPath: portPath,
+		RecordPath: func(name string) *pb.Path {
+			p := path("acl", "acl-filter")
+			p.Elem[1].Key = map[string]string{"name": name, "type": "ipv4"}
+			return p
+		},
+		PortValue: func(_, tpid string, mtu uint16) ([]byte, error) {
+			if tpid != "" {
+				tpid = "srl_nokia-interfaces-vlans:" + tpid
+			}
+			return json.Marshal(struct {
+				TPID string `json:"srl_nokia-interfaces-vlans:tpid,omitempty"`
+				MTU  uint16 `json:"srl_nokia-interfaces:mtu,omitempty"`
+			}{tpid, mtu})
+		},
+		RecordValue: func(_, text string) ([]byte, error) {
+			return json.Marshal(struct {
+				Description string `json:"srl_nokia-acl:description"`
+			}{text})
+		},
+		Identity: identity, Keeps: keeps,
 	}
+}
+
+// identity is what srl_nokia-platform-chassis.yang and srl_nokia-system-info.yang have.
+func identity(get gnmiset.Getter) (vendors.Identity, error) {
+	id := vendors.Identity{Maker: "Nokia"}
+	for _, one := range []struct {
+		to   *string
+		path []string
+	}{
+		{&id.Model, []string{"platform", "chassis", "type"}},
+		{&id.Serial, []string{"platform", "chassis", "serial-number"}},
+		{&id.Version, []string{"system", "information", "version"}},
+	} {
+		leaves, err := get(&gnmi.Shape{Leaves: map[string]bool{strings.Join(one.path, "/"): true}, Longest: gnmiset.MaxValue}, path(one.path...))
+		if err != nil {
+			return id, err
+		}
+		for _, l := range leaves {
+			*one.to = l.Value
+		}
+	}
+	return id, nil
+}
+
+// keeps is an error where a server waits for confirmations of its own kind
+// (srl_nokia-gnmi.yang, commit-confirmed-timeout): csig cannot see which server it reaches.
+func keeps(get gnmiset.Getter) error {
+	const timeout = "system/grpc-server/gnmi/commit-confirmed-timeout"
+	p := path(strings.Split(timeout, "/")...)
+	p.Elem[1].Key = map[string]string{"name": "*"}
+	leaves, err := get(&gnmi.Shape{Lists: map[string][]string{"system/grpc-server": {"name"}}, Leaves: map[string]bool{timeout: true}, Longest: gnmiset.MaxValue}, p)
+	for _, l := range leaves {
+		if l.Value != "0" {
+			return &vendors.PermanentError{Err: fmt.Errorf("its gRPC server %s has a commit-confirmed-timeout of %s s: SR Linux waits so long for a confirmation of each change, which csig cannot give; set it to 0", l.Keys[0], l.Value)}
+		}
+	}
+	return err
 }
 
 // path has no origin: the server's yang-models are native unless configured otherwise
 // (srl_nokia-grpc.yang).
-func path(elem ...*pb.PathElem) *pb.Path { return &pb.Path{Elem: elem} }
-
-func portPath(name string, more ...string) *pb.Path {
-	p := path(&pb.PathElem{Name: "interface", Key: map[string]string{"name": name}})
-	for _, m := range more {
-		p.Elem = append(p.Elem, &pb.PathElem{Name: m})
+func path(names ...string) *pb.Path {
+	p := &pb.Path{}
+	for _, name := range names {
+		p.Elem = append(p.Elem, &pb.PathElem{Name: name})
 	}
 	return p
 }
 
-func recordPath(part int) *pb.Path {
-	return path(&pb.PathElem{Name: "acl"}, &pb.PathElem{Name: "acl-filter", Key: map[string]string{"name": recordName + strconv.Itoa(part), "type": "ipv4"}})
-}
-
-// portName tells whether an interface can have a TPID: a port or an aggregate.
-func portName(name string) bool {
-	return strings.HasPrefix(name, "ethernet-") || strings.HasPrefix(name, "lag")
-}
-
-func parse(config, state []gnmi.Leaf) ([]setuponly.Port, []string, error) {
-	var ports []setuponly.Port
-	at := map[string]int{}
-	parts := map[int]string{}
-	for i, l := range append(config[:len(config):len(config)], state...) {
-		if l.Path == recordText {
-			if number, ours := strings.CutPrefix(l.Keys[0], recordName); ours {
-				n, err := strconv.Atoi(number)
-				if err != nil || n < 0 || n >= gnmiset.MaxParts || strconv.Itoa(n) != number {
-					return nil, nil, fmt.Errorf("ACL filter %s is none of csig's record, whose name it has: delete or rename it", untrusted.Text(l.Keys[0], 64))
-				}
-				parts[n] = l.Value
-			}
-			continue
-		}
-		name := l.Keys[0]
-		if !portName(name) {
-			continue
-		}
-		k, there := at[name]
-		if !there {
-			k = len(ports)
-			at[name] = k
-			ports = append(ports, setuponly.Port{Name: name})
-		}
-		p := &ports[k]
-		switch l.Path {
-		case portTPID:
-			p.TPID = l.Value
-			if _, err := tpidOf(l.Value); err != nil {
-				p.Refused = err.Error()
-			}
-		case portMTU:
-			n, err := strconv.ParseUint(l.Value, 10, 16)
-			if err != nil {
-				return nil, nil, fmt.Errorf("interface %s: its MTU is %s, want a number of 16 bits", name, untrusted.Text(l.Value, 40))
-			}
-			if i < len(config) {
-				p.MTU = int(n)
-			} else {
-				p.Now = int(n)
-			}
-		}
-	}
-	slices.SortStableFunc(ports, func(a, b setuponly.Port) int { return strings.Compare(a.Name, b.Name) })
-	return ports, gnmiset.InOrder(parts), nil
-}
-
-// tpidOf checks a name of the models (srl_nokia-interfaces-vlans.yang, TPID_TYPES).
-func tpidOf(name string) (string, error) {
-	for _, tpid := range openconfig.TPIDs {
-		if have, err := openconfig.Spell(tpid); err == nil && have == name {
-			return name, nil
-		}
-	}
-	if name == "TPID_ANY" {
-		return name, nil
-	}
-	return "", fmt.Errorf("its TPID is %s, which SR Linux's models do not have: csig could not give it back", untrusted.Text(name, 64))
-}
-
-// port is what csig configures of an interface.
-type port struct {
-	TPID string `json:"srl_nokia-interfaces-vlans:tpid,omitempty"`
-	MTU  int    `json:"srl_nokia-interfaces:mtu,omitempty"`
-}
-
-// filter is an ACL filter with a part of the record.
-type filter struct {
-	Description string `json:"srl_nokia-acl:description"`
-}
-
-func edit(ports []setuponly.PortEdit, record map[int]string) (*pb.SetRequest, error) {
-	req := &pb.SetRequest{}
-	for _, p := range ports {
-		var out port
-		if p.TPID != nil && *p.TPID == "" {
-			req.Delete = append(req.Delete, portPath(p.Port, "tpid"))
-		} else if p.TPID != nil {
-			name, err := tpidOf(*p.TPID)
-			if err != nil {
-				return nil, fmt.Errorf("interface %s: %w", p.Port, err)
-			}
-			out.TPID = "srl_nokia-interfaces-vlans:" + name
-		}
-		if p.MTU != nil && *p.MTU == 0 {
-			req.Delete = append(req.Delete, portPath(p.Port, "mtu"))
-		} else if p.MTU != nil {
-			out.MTU = *p.MTU
-		}
-		if out == (port{}) {
-			continue
-		}
-		if err := update(req, portPath(p.Port), out); err != nil {
-			return nil, err
-		}
-	}
-	for n := range gnmiset.MaxParts {
-		switch text, there := record[n]; {
-		case !there:
-		case text == "":
-			req.Delete = append(req.Delete, recordPath(n))
-		default:
-			if err := update(req, recordPath(n), filter{text}); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return req, nil
-}
-
-func update(req *pb.SetRequest, at *pb.Path, v any) error {
-	js, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	req.Update = append(req.Update, &pb.Update{Path: at, Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: js}}})
-	return nil
+func portPath(name string, leaf ...string) *pb.Path {
+	p := path(append([]string{"interface"}, leaf...)...)
+	p.Elem[0].Key = map[string]string{"name": name}
+	return p
 }

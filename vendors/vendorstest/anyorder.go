@@ -1,4 +1,5 @@
-// Package vendorstest has the test that every driver runs: its setups in any order.
+// Package vendorstest has the test that every driver runs, its setups in any order, and what
+// other tests of drivers share.
 package vendorstest
 
 import (

@@ -79,11 +79,15 @@ func first(ports []string) [][]byte {
 	return append(out, syncResponse)
 }
 
-// of sends good samples, and beside each what is wrong.
+// of sends good samples, and between them what is wrong.
 func of(wrong func(port string, at time.Time, k int) *pb.Notification) func([]string, func([]byte) error, <-chan struct{}) error {
 	return steadily(func(ports []string, at time.Time, k int) (out []*pb.Notification) {
 		for _, p := range ports {
-			out = append(out, sample(at, p, uint64(100*k)), wrong(p, at, k))
+			if k%2 == 0 { // until the next time, or a reader would have to come between two messages
+				out = append(out, sample(at, p, uint64(100*k)))
+			} else {
+				out = append(out, wrong(p, at, k))
+			}
 		}
 		return out
 	})

@@ -132,6 +132,13 @@ func (t *Target) nativeTree(kind pb.GetRequest_DataType) map[string]any {
 		list = append(list, entry)
 	}
 	out := map[string]any{"srl_nokia-interfaces:interface": list}
+	if kind != pb.GetRequest_CONFIG {
+		out["srl_nokia-platform:platform"] = map[string]any{"srl_nokia-platform-chassis:chassis": map[string]any{"type": Model, "serial-number": Serial}}
+		out["srl_nokia-system:system"] = map[string]any{
+			"srl_nokia-system-info:information": map[string]any{"version": Version},
+			"srl_nokia-grpc:grpc-server":        []any{map[string]any{"name": "mgmt", "gnmi": map[string]any{"commit-confirmed-timeout": t.Timeout}}},
+		}
+	}
 	if t.running.Acl == nil {
 		return out
 	}

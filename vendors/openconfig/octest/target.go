@@ -54,6 +54,8 @@ type Target struct {
 	ReadOnly bool
 	// Native is whether its models are SR Linux's own, not OpenConfig's.
 	Native bool
+	// Timeout is SR Linux's commit-confirmed-timeout, in seconds.
+	Timeout int
 	// Models are those of its Capabilities; nil: those that it has.
 	Models []string
 	// MTUs are those that its ports take.
@@ -82,7 +84,7 @@ type Target struct {
 }
 
 const (
-	defaultMTU  = 1500
+	defaultMTU  = 1514 // with the L2 header, as openconfig-interfaces.yang has it
 	defaultTPID = oc.VlanTypes_TPID_TYPES_TPID_0X8100
 )
 
@@ -296,7 +298,29 @@ func (t *Target) tree(kind pb.GetRequest_DataType) (map[string]any, error) {
 		}
 		list = append(list, entry)
 	}
-	return map[string]any{"openconfig-interfaces:interfaces": map[string]any{"interface": list}}, nil
+	return map[string]any{"openconfig-interfaces:interfaces": map[string]any{"interface": list}, "openconfig-platform:components": components()}, nil
+}
+
+// What a target reports of itself.
+const (
+	Maker   = "Example"
+	Model   = "X-32"
+	Version = "4.1.2"
+	Serial  = "EX0001"
+)
+
+func components() any {
+	one := func(name, kind string, state map[string]any) any {
+		state["name"], state["type"] = name, "openconfig-platform-types:"+kind
+		return map[string]any{"name": name, "state": state}
+	}
+	return map[string]any{"component": []any{
+		one("Fan1", "FAN", map[string]any{"mfg-name": "Fans", "serial-no": "F1", "model-name": "FAN-1"}),
+		one("Switch1", "CHASSIS", map[string]any{"mfg-name": Maker, "part-no": "X-32-R", "model-name": Model, "serial-no": Serial}),
+		one("Linecard1", "LINECARD", map[string]any{"model-name": "LC-1"}),
+		one("OS2", "OPERATING_SYSTEM", map[string]any{"software-version": "4.0.0"}),
+		one("OS1", "OPERATING_SYSTEM", map[string]any{"software-version": Version}),
+	}}
 }
 
 // find puts what is at a path of a JSON tree into a notification.
