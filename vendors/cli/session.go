@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/scrapli/scrapligo/driver/network"
 	"github.com/scrapli/scrapligo/driver/options"
@@ -173,7 +174,9 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 			return err
 		}
 		if lines = clean(s.quiet(r.Result)); r.Failed != nil {
-			return &RefusedError{Command: command, Answer: brief(r.Result)}
+			if why := s.refusal(lines); why != "" {
+				return &RefusedError{Command: command, Answer: why}
+			}
 		}
 		return nil
 	})
@@ -181,6 +184,28 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 		return nil, err
 	}
 	return lines, nil
+}
+
+// refusalLines is how many lines a refusal has, at most.
+const refusalLines = 8
+
+// refusal is what an answer with a text of refusals says; "" where it is none: such a text may be
+// a user's own, as in a description. A refusal is short, and a line begins with it; or it ends an
+// answer that breaks off, whose rest does not belong in logs.
+func (s *Session) refusal(lines []string) string {
+	for i, line := range lines {
+		for _, text := range s.driver.FailedWhenContains {
+			begins := strings.HasPrefix(strings.TrimSpace(line), text) || unicode.IsLower(rune(text[0])) && strings.Contains(line, text)
+			switch {
+			case !begins:
+			case len(lines) <= refusalLines:
+				return brief(strings.Join(lines, "\n"))
+			case i >= len(lines)-2 && !strings.HasPrefix(line, " "):
+				return brief(line)
+			}
+		}
+	}
+	return ""
 }
 
 // Send gives one command in the mode that the session is in, and leaves it in the one that
@@ -196,7 +221,9 @@ func (s *Session) Send(ctx context.Context, command string) (lines []string, err
 			return err
 		}
 		if lines = clean(r.Result); r.Failed != nil {
-			return &RefusedError{Command: command, Answer: brief(r.Result)}
+			if why := s.refusal(lines); why != "" {
+				return &RefusedError{Command: command, Answer: why}
+			}
 		}
 		return nil
 	})

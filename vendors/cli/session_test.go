@@ -50,6 +50,12 @@ func (s *toy) Do(line string) (string, bool) {
 		return strings.Repeat("a line\n", 500), false
 	case line == "display traps":
 		return "first\n<other>\n[other-view]\n\x1b[31mred\x1b[0m \x07bell\x7f\nlast", false
+	case line == "display words": // of the users' own
+		return "interface x\n description % Unrecognized command, said the switch\n#\n" + strings.Repeat(" a line\n", 9) + "return", false
+	case line == "display short":
+		return "interface x\n description see '% Unrecognized command'", false
+	case line == "display broken":
+		return strings.Repeat(" a line\n", 20) + "% Wrong parameter", false
 	case line == "display view":
 		return s.Prompt() + "!", false
 	case strings.HasPrefix(line, "set ") && s.config:
@@ -94,6 +100,15 @@ func TestRun(t *testing.T) {
 	refused := (*RefusedError)(nil)
 	if _, err := c.Run(t.Context(), "show version"); !errors.As(err, &refused) || !strings.Contains(refused.Answer, "Unrecognized command") || refused.Command != "show version" {
 		t.Errorf("an unknown command: %v", err)
+	}
+	// Words of the configuration are no refusal, and no part of an error.
+	for command, n := range map[string]int{"display words": 13, "display short": 2} {
+		if got, err := c.Run(t.Context(), command); err != nil || len(got) != n {
+			t.Errorf("%s: %d lines, %v", command, len(got), err)
+		}
+	}
+	if _, err := c.Run(t.Context(), "display broken"); !errors.As(err, &refused) || refused.Answer != "% Wrong parameter" {
+		t.Errorf("an answer that breaks off: %v", err)
 	}
 	for _, bad := range []string{"", "display ?", "set a\nquit", "set \x03", "set é"} {
 		if _, err := c.Run(t.Context(), bad); err == nil {

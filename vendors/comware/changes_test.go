@@ -134,7 +134,8 @@ func TestOneLineRefused(t *testing.T) {
 }
 
 // TestRefusedRepair: what cannot be restored is an error of its port until it can, also
-// where the configuration was not read again in between.
+// where the configuration was not read again in between. A port where csig's policy is still
+// in force has the fallback, and what another user made stays.
 func TestRefusedRepair(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -162,12 +163,15 @@ func TestRefusedRepair(t *testing.T) {
 			b.apply(t, plain(xge1, xge2))
 			b.give(t, both(6))
 			b.Type(tc.lines...)
-			theirs, held := b.view(t).policies["csig-"+xge2], b.view(t).port(xge2)
+			theirs, held, values := b.view(t).odd["csig-"+xge2], b.view(t).port(xge2), b.values(t, xge2)
+			if held.outbound == policyName(xge2) {
+				values = "125a 4093a"
+			}
 			b.clock += 2 * recheck
 			b.refusedPort(t, 7, tc.want)
 			b.refusedPort(t, 8, tc.want)
-			if got := b.view(t); fmt.Sprint(got.policies["csig-"+xge2], got.port(xge2)) != fmt.Sprint(theirs, held) {
-				t.Errorf("the port was touched:\n%s", b.Running())
+			if got := b.view(t); got.odd["csig-"+xge2] != theirs || fmt.Sprint(got.port(xge2)) != fmt.Sprint(held) || b.values(t, xge2) != values {
+				t.Errorf("the port has %s, want %s:\n%s", b.values(t, xge2), values, b.Running())
 			}
 			if tc.end == nil {
 				return
@@ -380,6 +384,15 @@ func TestCardGone(t *testing.T) {
 	b.Type("undo qos policy csig-their-own", "undo traffic classifier theirs", "undo traffic behavior theirs")
 	if b.Running() != before {
 		t.Errorf("left:\n%s", b.Running())
+	}
+	// In the middle of a change: it is that port's error.
+	b.apply(t, plain(xge1))
+	if _, err := b.driver.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := plain(xge1, "Ten-GigabitEthernet9/0/1")
+	if err := b.driver.program(t.Context(), &gone); err == nil || !strings.Contains(err.Error(), "no such interface any more") {
+		t.Error(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -52,37 +53,48 @@ func deadTimesOf(after time.Duration) deadTimes {
 	d := deadTimes{After: max(after, deadLeast)}
 	d.Frequency = min(d.After/15, 20*time.Second).Truncate(time.Millisecond)
 	d.Timeout = min(d.Frequency, 3*time.Second)
-	d.Answered = d.After - deadProbes*d.Frequency - d.Timeout - deadRun
+	d.Answered = d.After - d.found() - deadRun
 	return d
 }
+
+// found is what the switch takes to find the agent gone.
+func (d *deadTimes) found() time.Duration { return deadProbes*d.Frequency + d.Timeout }
 
 // deadMan is what is known of the one that this driver has armed.
 type deadMan struct {
 	conn  net.PacketConn
 	times deadTimes
 
-	mu    sync.Mutex // guards what follows
-	until time.Time  // probes are answered
-	last  time.Time  // one was
-	came  time.Time  // one did, or the dead-man was armed
+	mu    sync.Mutex               // guards what follows
+	until time.Time                // probes are answered
+	last  map[netip.Addr]time.Time // one was, by its sender
+	came  time.Time                // one did, or the dead-man was armed
 }
 
-// silent is whether no probe has come for as long as the switch takes to find the agent gone.
+// silent is whether no probe has come for so long that the switch has found the agent gone.
 func (m *deadMan) silent(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return now.Sub(m.came) > deadProbes*m.times.Frequency+m.times.Timeout
+	return now.Sub(m.came) > m.times.found()
 }
 
-// answers is whether a probe that has come is answered now. Other senders get ten a second.
-func (m *deadMan) answers(now time.Time) bool {
+// senders is how many senders of probes are told apart.
+const senders = 64
+
+// answers is whether a probe that has come is answered now. A sender gets ten a second: others
+// do not keep the switch from its own, and this process is no use to who forges senders.
+func (m *deadMan) answers(now time.Time, from netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.came = now
-	if !now.Before(m.until) || now.Sub(m.last) < 100*time.Millisecond && !now.Before(m.last) {
+	last, known := m.last[from]
+	if !now.Before(m.until) || known && now.Sub(last) < 100*time.Millisecond && !now.Before(last) {
 		return false
 	}
-	m.last = now
+	if m.last == nil || !known && len(m.last) == senders {
+		m.last = make(map[netip.Addr]time.Time, senders)
+	}
+	m.last[from] = now
 	return true
 }
 
@@ -90,6 +102,14 @@ func (m *deadMan) renew(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.until = now.Add(m.times.Answered)
+}
+
+// armed is after the switch has it: its first probe is still to come.
+func (m *deadMan) armed(now time.Time) {
+	m.mu.Lock()
+	m.came = now
+	m.mu.Unlock()
+	m.renew(now)
 }
 
 // echo sends probes back until the connection is closed.
@@ -100,7 +120,8 @@ func (m *deadMan) echo(conn net.PacketConn, now func() time.Time) {
 		if err != nil {
 			return
 		}
-		if m.answers(now()) {
+		sender, ok := from.(*net.UDPAddr)
+		if ok && m.answers(now(), sender.AddrPort().Addr()) {
 			_, _ = conn.WriteTo(b[:n], from) // a probe that is lost is one that failed
 		}
 	}
@@ -115,9 +136,11 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 			return 0, err
 		}
 	}
-	if _, err := d.look(ctx); err != nil {
+	v, err := d.look(ctx)
+	if err != nil {
 		return 0, err
 	}
+	d.refuse(v)
 	if err := d.program(ctx, d.setup); err != nil { // ports that have fallen back
 		return 0, err
 	}
@@ -125,6 +148,9 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 		if _, err := d.look(ctx); err != nil {
 			return 0, err
 		}
+	}
+	if err := d.withdraw(ctx, d.setup); err != nil {
+		return 0, err
 	}
 	m, err := d.listen(deadTimesOf(after))
 	if err != nil {
@@ -139,11 +165,7 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 			return 0, errors.Join(err, d.unarm(ctx))
 		}
 	}
-	now := d.cfg.Now()
-	m.mu.Lock()
-	m.came = now
-	m.mu.Unlock()
-	m.renew(now)
+	m.armed(d.cfg.Now())
 	return m.times.After, nil
 }
 
@@ -187,7 +209,11 @@ func (d *Driver) listen(times deadTimes) (*deadMan, error) {
 func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	s := d.script()
 	s.disarm()
-	ports := names(updating(d.setup))
+	// Only where csig's policy is in force: the actions would remove another one.
+	ports := slices.DeleteFunc(names(updating(d.setup)), func(name string) bool {
+		p := s.view.port(name)
+		return p == nil || p.outbound != policyName(name)
+	})
 	have, strays := s.view.table(nil, deadPort, d.at())
 	c, err := d.entries(s, deadPort, have, strays, d.setup.Fallback())
 	if err != nil {
@@ -226,6 +252,40 @@ func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	return [][]string{probe, {fmt.Sprintf("track %d nqa entry %s reaction 1", track, nqaEntry)}, policy}, nil
 }
 
+// withdraw gives every port that has values of csig's the fallback, where a dead-man is about
+// to be removed or replaced: a process that ends in between must not leave them there.
+func (d *Driver) withdraw(ctx context.Context, s *vendors.Setup) error {
+	if v := d.view; !v.rtm && !v.probe && v.track == 0 {
+		return nil
+	}
+	for _, name := range d.view.ours() {
+		if err := d.fallBack(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fallBack gives a port where csig's policy is in force the fallback of a setup.
+func (d *Driver) fallBack(ctx context.Context, s *vendors.Setup, name string) error {
+	if d.view == nil {
+		if _, err := d.look(ctx); err != nil {
+			return err
+		}
+	}
+	if p := d.view.port(name); p == nil || p.outbound != policyName(name) {
+		return nil
+	}
+	script := d.script()
+	have, strays := script.view.table(nil, name, d.at())
+	c, err := d.entries(script, name, have, strays, s.Fallback())
+	if err != nil || len(c.first)+len(c.then) == 0 {
+		return err
+	}
+	d.view = script.view
+	return d.carryOut(ctx, c)
+}
+
 // disarm removes the dead-man, but for its policy, which ports may have.
 func (s *script) disarm() {
 	v := s.view
@@ -245,36 +305,54 @@ func (s *script) disarm() {
 	v.rtm, v.track, v.scheduled, v.probe = false, 0, false, false
 }
 
-var errNotArmed = errors.New("this process has not armed the dead-man")
-
 // RenewDeadMan has this process answer the switch's probes for another time. It reads
 // whether that comes too late.
 func (d *Driver) RenewDeadMan(ctx context.Context) error {
 	if d.dead == nil {
-		return errNotArmed
+		return vendors.ErrDeadManNotArmed
 	}
-	fired, err := d.DeadManFired(ctx)
+	any, _, err := d.fallen(ctx)
 	switch {
 	case err != nil:
 		return err
-	case fired:
+	case any:
 		return vendors.ErrDeadManFired
 	}
 	d.dead.renew(d.cfg.Now())
 	return nil
 }
 
-// DeadManFired reads whether ports have fallen back.
+// DeadManFired reads whether every port has fallen back, in hardware.
 func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
+	any, left, err := d.fallen(ctx)
+	if err != nil || !any || left {
+		return false, err
+	}
+	v, err := d.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range v.ports {
+		if name := v.ports[i].name; v.ports[i].outbound == deadPolicy {
+			if err := d.prove(ctx, name, v.associated(deadPort)); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// fallen reads whether any port has fallen back, and whether one is left that has not.
+func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
 	if d.setup == nil {
-		return false, errNotArmed
+		return false, false, vendors.ErrDeadManNotArmed
 	}
 	if err := d.connect(ctx); err != nil {
-		return false, err
+		return false, false, err
 	}
 	lines, err := d.session.Run(ctx, "display current-configuration | include "+prefix)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	has := map[string]bool{}
 	track := ""
@@ -284,22 +362,25 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 		if n, ok := strings.CutSuffix(line, " nqa entry "+nqaEntry+" reaction 1"); ok {
 			track = n // track N
 		}
+		if policy, ok := strings.CutPrefix(line, "qos apply policy "+prefix); ok {
+			any, left = any || policy == deadPort+" outbound", left || policy != deadPort+" outbound"
+		}
 	}
-	if has["qos apply policy "+deadPolicy+" outbound"] {
+	if any {
 		d.read = time.Time{} // what the ports have is read before it is changed
-		return true, nil
+		return any, left, nil
 	}
 	// The event has no name of csig's in its line.
 	events, err := d.session.Run(ctx, "display current-configuration | include event track")
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	event := slices.ContainsFunc(events, func(l string) bool { return strings.TrimSpace(l) == "event "+track+" state negative" })
 	if track == "" || !event || !has["rtm cli-policy "+deadPolicy] || !has["nqa schedule "+nqaEntry+" start-time now lifetime forever"] {
-		return false, fmt.Errorf("%w: or another user has removed a part of it (rtm cli-policy %s, its event, track, nqa schedule)", vendors.ErrDeadManFired, deadPolicy)
+		return false, false, fmt.Errorf("%w: or another user has removed a part of it (rtm cli-policy %s, its event, track, nqa schedule)", vendors.ErrDeadManFired, deadPolicy)
 	}
 	if m := d.dead; m != nil && m.silent(d.cfg.Now()) {
-		return false, fmt.Errorf("no probe of the switch has reached this process at %s for %v: look for a filter between them", m.conn.LocalAddr(), deadProbes*m.times.Frequency+m.times.Timeout)
+		return false, false, fmt.Errorf("no probe of the switch has reached this process at %s for %v: look for a filter between them", m.conn.LocalAddr(), m.times.found())
 	}
-	return false, nil
+	return false, left, nil
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 )
 
 // pass lets time go by on the switch and in csig, which answers probes as it may.
@@ -17,7 +20,7 @@ func (b *bench) pass(by time.Duration) {
 	b.Pass(by, func(address string, at time.Duration) bool {
 		b.clock = at
 		m := b.driver.dead
-		return m != nil && address == m.conn.LocalAddr().String() && m.answers(b.driver.cfg.Now())
+		return m != nil && address == m.conn.LocalAddr().String() && m.answers(b.driver.cfg.Now(), netip.MustParseAddr("192.0.2.9"))
 	})
 	b.clock = end
 }
@@ -98,6 +101,53 @@ func TestDeadMan(t *testing.T) {
 				t.Errorf("%v, left:\n%s", err, b.Running())
 			}
 		})
+	}
+}
+
+// TestDeadManInPart: a firing that leaves a port with its values, or out of the hardware, is no
+// proof; for a renewal it is a firing.
+func TestDeadManInPart(t *testing.T) {
+	t.Parallel()
+	b, _ := near(t)
+	room := 100
+	b.Changed = func(list []comwaretest.Port) []int {
+		held := make([]int, len(list))
+		for i := range list {
+			held[i] = min(room, len(list[i].Outbound))
+		}
+		return held
+	}
+	b.apply(t, plain(xge1, xge2))
+	b.pass(b.arm(t, time.Minute))
+	if fired, err := b.driver.DeadManFired(t.Context()); err != nil || !fired {
+		t.Fatalf("%t, %v", fired, err)
+	}
+	room = 1
+	b.Settle()
+	if fired, err := b.driver.DeadManFired(t.Context()); err == nil || fired || !strings.Contains(err.Error(), "not in hardware") {
+		t.Errorf("not in hardware: %t, %v", fired, err)
+	}
+	room = 100
+	b.Settle()
+	b.Type("interface "+xge2, "undo qos apply policy outbound", "qos apply policy "+policyName(xge2)+" outbound", "quit")
+	if fired, err := b.driver.DeadManFired(t.Context()); err != nil || fired {
+		t.Errorf("at one of two ports: %t, %v", fired, err)
+	}
+	if err := b.driver.RenewDeadMan(t.Context()); !errors.Is(err, vendors.ErrDeadManFired) {
+		t.Error(err)
+	}
+}
+
+// TestDeadManLeavesForeignPolicies: it does not fall back where another policy is applied.
+func TestDeadManLeavesForeignPolicies(t *testing.T) {
+	t.Parallel()
+	b, _ := near(t)
+	b.apply(t, plain(xge1, xge2))
+	b.Type("qos policy theirs", "quit", "interface "+xge2, "undo qos apply policy outbound", "qos apply policy theirs outbound", "quit")
+	b.pass(b.arm(t, time.Minute)) // the port's error is reported by updates
+	v := b.view(t)
+	if one, two := v.port(xge1).outbound, v.port(xge2).outbound; one != deadPolicy || two != "theirs" {
+		t.Errorf("fired, the ports have %s and %s", one, two)
 	}
 }
 
@@ -255,6 +305,54 @@ func TestDeadManCrash(t *testing.T) {
 	}
 }
 
+// TestDeadManGuards ends csig at every line of what replaces or removes a dead-man: ports have
+// values of csig's only while one is there that would withdraw them.
+func TestDeadManGuards(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b *bench) error{
+		"armed by the next agent": func(b *bench) error {
+			d := Open(b.driver.cfg)
+			_, err := d.ArmDeadMan(t.Context(), 2*time.Minute)
+			return errors.Join(err, d.Close())
+		},
+		"off": func(b *bench) error { return Open(b.driver.cfg).Remove(t.Context()) },
+		"other signals": func(b *bench) error {
+			s := plain(xge1, xge2)
+			s.Signals = s.Signals[:1]
+			return b.driver.Apply(t.Context(), s)
+		},
+		"fewer ports": func(b *bench) error { return b.driver.Apply(t.Context(), plain(xge2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines := 0
+			for done := false; !done; lines++ {
+				b, cut := near(t)
+				b.apply(t, plain(xge1, xge2))
+				b.arm(t, time.Minute)
+				b.give(t, both(7))
+				cut.left = lines
+				err := end(b)
+				if done = cut.left >= 0; done != (err == nil) {
+					t.Fatalf("line %d: %v", lines, err)
+				}
+				cut.left = -1
+				v := b.view(t)
+				guard := v.probe && v.scheduled && v.track > 0 && v.rtm
+				for i := range v.ports {
+					p := &v.ports[i]
+					if has := b.values(t, p.name); p.outbound == policyName(p.name) && !slices.Contains([]string{"125a 4093a", "125a", ""}, has) && !guard {
+						t.Fatalf("line %d: port %s has %s without a dead-man:\n%s", lines, p.name, has, b.Running())
+					}
+				}
+			}
+			if lines < 15 {
+				t.Errorf("it was ended at %d lines only", lines)
+			}
+		})
+	}
+}
+
 // TestEcho: this process sends probes back in the time after a renewal, and not later.
 func TestEcho(t *testing.T) {
 	t.Parallel()
@@ -287,7 +385,7 @@ func TestEcho(t *testing.T) {
 	m := b.driver.dead
 	for seen := ""; seen != "three"; {
 		m.mu.Lock()
-		m.last = time.Time{}
+		m.last = nil
 		m.mu.Unlock()
 		send("three")
 		got := make([]byte, 100)
@@ -300,7 +398,8 @@ func TestEcho(t *testing.T) {
 		}
 		seen = string(got[:n])
 	}
-	if m.answers(m.until) || m.answers(m.until.Add(-1)) != true {
+	ask := func(at time.Time, from string) bool { return m.answers(at, netip.MustParseAddr(from)) }
+	if end := m.until.Add(-1); ask(m.until, "192.0.2.1") || !ask(end, "192.0.2.1") || ask(end, "192.0.2.1") || !ask(end, "192.0.2.2") {
 		t.Error("probes are answered after their time, or not before its end")
 	}
 	if err := b.driver.Close(); err != nil {

@@ -319,6 +319,9 @@ func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
 	gone := slices.DeleteFunc(d.view.ours(), ports.HasPort)
 	was := d.view
 	if has := d.view.ours(); fresh || len(gone) > 0 || len(has) < len(ports.Ports) { // the dead-man is of other ports
+		if err := d.withdraw(ctx, want); err != nil {
+			return err
+		}
 		if err := d.carryOut(ctx, d.shared((*script).disarm)); err != nil {
 			return err
 		}
@@ -404,21 +407,27 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	d.setup = nil
 	clear(d.refused)
-	// The dead-man goes first: what has csig no more must not fall back.
-	if err := d.carryOut(ctx, d.shared((*script).disarm)); err != nil {
-		return err
-	}
+	// The dead-man goes after the values that it would withdraw.
 	err = d.each(ctx, v.ours(), d.removal)
-	if d.lost() {
+	if d.lost() || err != nil && d.view == nil {
 		return err
 	}
-	if d.view == nil {
-		if _, seen := d.look(ctx); seen != nil {
-			return errors.Join(err, seen)
-		}
+	if err == nil {
+		err = d.carryOut(ctx, d.shared((*script).disarm))
+	}
+	if err != nil {
+		return err
+	}
+	if v, err = d.look(ctx); err != nil { // it may have fired meanwhile
+		return err
 	}
 	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
 		s.orphans()
+		for i := range v.ports {
+			if v.ports[i].outbound == deadPolicy {
+				s.drop(v.ports[i].name)
+			}
+		}
 		s.drop(deadPort)
 		s.tidy(0)
 		s.giveBack(func(found) bool { return false })

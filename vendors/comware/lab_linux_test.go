@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify/qualifytest"
@@ -22,15 +20,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-func TestMain(m *testing.M) {
-	fabric.Tests(m, func() (func(), error) {
-		lo, err := netlink.LinkByName("lo")
-		if err == nil {
-			err = netlink.LinkSetUp(lo) // for the command line; frames have namespaces of their own
-		}
-		return func() {}, err
-	})
-}
+func TestMain(m *testing.M) { fabric.Tests(m, fabric.Loopback) }
 
 const csigTPID = 0x9900
 

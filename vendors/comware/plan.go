@@ -28,6 +28,9 @@ func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, e
 	have, strays := s.view.table(nil, port, d.at())
 	_, there := s.view.policies[policyName(port)]
 	p := s.view.port(port)
+	if p == nil { // its card was taken out meanwhile
+		return nil, &vendors.PortError{Port: port, Err: errors.New("the switch has no such interface any more")}
+	}
 	fell := p.outbound == deadPolicy
 	c := &change{port: port}
 	if !there || fresh || fell || len(strays) > 0 {

@@ -106,7 +106,7 @@ func (s *script) giveBack(keep func(f found) bool) {
 	}
 }
 
-// keeps is which of what csig found a setup does without, for now.
+// keeps is which of the notes stay while a setup needs its TPID in their places.
 func keeps(want *vendors.Setup, at position) func(found) bool {
 	ports := map[uint64]bool{}
 	for _, name := range names(updating(want)) {

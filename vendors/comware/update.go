@@ -103,7 +103,6 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	if err != nil {
 		return err
 	}
-	clear(d.refused)
 	changes, err := Diff(v.setup(d.at()), *d.setup)
 	if err != nil {
 		return err
@@ -111,9 +110,12 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	if d.refusal = v.refusesAll(d.setup, d.at()); d.refusal != nil {
 		return nil
 	}
-	for _, p := range updating(d.setup).Ports {
-		if err := v.refuses(d.setup, p.Port, d.at()); err != nil {
-			d.refused[p.Port] = err
+	d.refuse(v)
+	for name, why := range d.refused { // where csig's policy is in force, its last value must not stay
+		if err := d.fallBack(ctx, d.setup, name); err != nil {
+			if d.refused[name] = errors.Join(why, err); d.lost() {
+				return err
+			}
 		}
 	}
 	if len(changes) == 0 {
@@ -123,9 +125,9 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	if d.lost() {
 		return err
 	}
-	vendors.EachPort(err, func(port string, _ error) {
+	vendors.EachPort(err, func(port string, own error) {
 		if d.refused[port] == nil {
-			d.refused[port] = err
+			d.refused[port] = own
 		}
 	})
 	for _, c := range changes {
@@ -134,6 +136,16 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 		}
 	}
 	return nil
+}
+
+// refuse keeps why ports cannot have the setup as they are configured.
+func (d *Driver) refuse(v *view) {
+	clear(d.refused)
+	for _, p := range updating(d.setup).Ports {
+		if err := v.refuses(d.setup, p.Port, d.at()); err != nil {
+			d.refused[p.Port] = err
+		}
+	}
 }
 
 // Release writes the fallback: nothing else ends what the ports write, also where an Apply

@@ -68,7 +68,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// opens tells whether a command enters another mode.
+// opens reports whether a command enters another mode.
 func opens(line string) bool {
 	return line == "directflow" || strings.HasPrefix(line, "flow ") || strings.HasPrefix(line, "interface ") || strings.HasPrefix(line, "mac access-list ")
 }

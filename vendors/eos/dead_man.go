@@ -137,8 +137,6 @@ func (d *Driver) renew(ctx context.Context) error {
 	return err
 }
 
-var errNotArmed = errors.New("this process has not armed the dead-man")
-
 // RenewDeadMan has the time start again, unless it is too late.
 func (d *Driver) RenewDeadMan(ctx context.Context) error {
 	any, _, err := d.firedFlows(ctx)
@@ -176,7 +174,7 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 // firedFlows reads whether any flow that the handlers write is there, and whether all are.
 func (d *Driver) firedFlows(ctx context.Context) (any, all bool, err error) {
 	if d.armed == nil {
-		return false, false, errNotArmed
+		return false, false, vendors.ErrDeadManNotArmed
 	}
 	if err := d.connect(ctx); err != nil {
 		return false, false, err

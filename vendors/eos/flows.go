@@ -69,7 +69,7 @@ func (d *Driver) replace(s, old *script, v *view, port string, intents []vlanrul
 	return nil
 }
 
-// same tells whether a port's flows are those of a table, in one band.
+// same reports whether a port's flows are those of a table, in one band.
 func (d *Driver) same(port string, table vlanrules.Table, held map[string]rule) bool {
 	band := 0
 	for _, r := range held {

@@ -34,7 +34,7 @@ func TestEveryTag(t *testing.T) {
 		t.Helper()
 		wrong := 0
 		for i, got := range l.exchange(t, 2, tags) {
-			if want := model(intents, tags[i]); got != want {
+			if want := vendorstest.Model(quantize.Draft00, intents, tags[i]); got != want {
 				if wrong++; wrong < 5 {
 					t.Errorf("%s, %+v: %04x leaves as %04x, want %04x", what, intents, tags[i], got, want)
 				}
@@ -108,7 +108,7 @@ func TestBetweenLines(t *testing.T) {
 		seen = running
 		looked++
 		for i, got := range l.exchange(t, 2, tags) {
-			if was, will := model(old, tags[i]), model(now, tags[i]); got != was && got != will {
+			if was, will := vendorstest.Model(quantize.Draft00, old, tags[i]), vendorstest.Model(quantize.Draft00, now, tags[i]); got != was && got != will {
 				t.Errorf("%+v to %+v, after %q: %04x leaves as %04x, want %04x or %04x", old, now, line, tags[i], got, was, will)
 			}
 		}
@@ -158,7 +158,7 @@ func TestAfterABreak(t *testing.T) {
 			seen = running
 			looked++
 			for i, got := range l.exchange(t, 2, tags) {
-				if now := model(to(ports[1], 25)[0].Intents, tags[i]); got != before[i] && got != now {
+				if now := vendorstest.Model(quantize.Draft00, to(ports[1], 25)[0].Intents, tags[i]); got != before[i] && got != now {
 					t.Errorf("after %q: %04x leaves as %04x, want %04x or %04x", line, tags[i], got, before[i], now)
 				}
 			}

@@ -119,7 +119,7 @@ func (f *Forwarding) conditions() ([]string, error) {
 	return lines, nil
 }
 
-// overlaps tells whether some frame meets both.
+// overlaps reports whether some frame meets both.
 func (f *Forwarding) overlaps(g *Forwarding) bool {
 	if f.InPort != g.InPort {
 		return false

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
@@ -20,15 +18,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-func TestMain(m *testing.M) {
-	fabric.Tests(m, func() (func(), error) {
-		lo, err := netlink.LinkByName("lo")
-		if err == nil {
-			err = netlink.LinkSetUp(lo) // for the command line; frames have namespaces of their own
-		}
-		return func() {}, err
-	})
-}
+func TestMain(m *testing.M) { fabric.Tests(m, fabric.Loopback) }
 
 // lab is a fake switch with a data plane, and its driver.
 type lab struct {
@@ -103,22 +93,6 @@ func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
 		out[i] = got[0].TCI
 	}
 	return out
-}
-
-// model is what a port with these intents makes of a tag, from the draft's text (draft-00
-// §5.4).
-func model(intents []vlanrules.Intent, tci uint16) uint16 {
-	t, s := tci>>13, uint8(tci>>7&31)
-	for _, in := range intents {
-		worse := in.S < s
-		if t >= 2 { // the delays are aggregated by max
-			worse = in.S > s
-		}
-		if in.Action == vlanrules.Update && t == uint16(in.Signal) && worse {
-			return tci&0xf000 | uint16(in.S)<<7 | in.LM
-		}
-	}
-	return tci
 }
 
 func (l *lab) apply(t testing.TB, s vendors.Setup) {

@@ -117,7 +117,7 @@ func portOf(kind, record string) (string, bool) {
 	return port, ok && portName(port) == ""
 }
 
-// isRecord tells whether an access list is csig's.
+// isRecord reports whether an access list is csig's.
 func isRecord(name string) bool {
 	_, setup := parseRecord(name)
 	return setup || slices.ContainsFunc([]string{updateRecord, passRecord, tpidRecord}, func(kind string) bool {

@@ -85,7 +85,7 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 	return res, errors.Join(errs...)
 }
 
-// alive tells whether the driver knows what the switch has.
+// alive reports whether the driver knows what the switch has.
 func (d *Driver) alive() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
 
 // give adds to scripts what gives a port its flows.

@@ -44,7 +44,7 @@ var Dialect = &setup.Dialect{
 		if mtu == 0 {
 			return []string{"interface " + port, "no mtu", "exit"}
 		}
-		return []string{"interface " + port, "mtu " + strconv.Itoa(setup.WithHeader(mtu)), "exit"}
+		return []string{"interface " + port, "mtu " + strconv.Itoa(setuponly.WithHeader(mtu)), "exit"}
 	},
 	Record: setup.Remarks("ipv4 access-list", 200),
 	Commit: &setup.Commit{
@@ -82,7 +82,7 @@ func parse(answers [][]string) *setup.View {
 			case len(w) == 4 && strings.HasPrefix(line, "dot1q tunneling ethertype "):
 				p.TPID = setup.Hex(w[3])
 			case w[0] == "mtu" && len(w) == 2:
-				p.MTU = setup.WithoutHeader(w[1])
+				p.MTU = setuponly.WithoutHeader(w[1])
 			case w[0] == "bundle" && len(w) > 2 && w[1] == "id":
 				p.Refused = "it is a member of Bundle-Ether" + untrusted.Text(w[2], 8) + ": name that"
 			}
@@ -102,7 +102,7 @@ func parse(answers [][]string) *setup.View {
 		name, _, _ := strings.Cut(head, " ")
 		for _, line := range lines {
 			if w := strings.Fields(line); at[name] != nil && len(w) > 2 && w[0] == "MTU" && strings.HasPrefix(w[2], "bytes") {
-				at[name].Now = setup.WithoutHeader(w[1])
+				at[name].Now = setuponly.WithoutHeader(w[1])
 			}
 		}
 	})

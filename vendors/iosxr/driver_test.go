@@ -44,20 +44,6 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// onTrial is an error unless a driver does nothing while a change is on trial.
-func onTrial(t *testing.T, d *setuponly.Driver, s vendors.Setup) {
-	t.Helper()
-	for name, call := range map[string]func() error{
-		"Apply":   func() error { return d.Apply(t.Context(), s) },
-		"Remove":  func() error { return d.Remove(t.Context()) },
-		"Observe": func() error { _, err := d.Observe(t.Context()); return err },
-	} {
-		if call() == nil {
-			t.Errorf("%s is done, while the change is on trial", name)
-		}
-	}
-}
-
 // open opens another driver of the router.
 func (b *bench) open(t testing.TB) *setuponly.Driver {
 	d := setup.Open(Dialect, false, func(ctx context.Context) (*cli.Session, error) {
@@ -126,13 +112,13 @@ func TestCutOff(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not confirmed, and the switch takes it back within 1m0s") || !b.Trial() || b.Running() == before {
 		t.Fatalf("%v\n%s", err, b.Running())
 	}
-	onTrial(t, b.driver, want(0x9100, te1))
+	vendorstest.OnTrial(t, b.driver, want(0x9100, te1))
 	b.Restore()
 	if b.Running() == before {
 		t.Fatal("the trial has ended early")
 	}
-	onTrial(t, b.driver, want(0x9100, te1))
-	onTrial(t, b.open(t), want(0x9100, te1)) // another process
+	vendorstest.OnTrial(t, b.driver, want(0x9100, te1))
+	vendorstest.OnTrial(t, b.open(t), want(0x9100, te1)) // another process
 	b.now = b.now.Add(time.Minute)
 	if got := b.Running(); got != before || b.Trial() {
 		t.Fatal(got)
@@ -254,7 +240,7 @@ func TestForeignTrial(t *testing.T) {
 			t.Fatal(line, answer)
 		}
 	}
-	onTrial(t, b.driver, want(0x9100, te1))
+	vendorstest.OnTrial(t, b.driver, want(0x9100, te1))
 	if !b.Trial() || !strings.Contains(b.Running(), "theirs") {
 		t.Fatal("it is not on trial any more")
 	}

@@ -79,7 +79,7 @@ func dialect(options string, offline func() vendors.Facts, format func(uint16) (
 			if mtu == 0 {
 				return []string{"delete interfaces " + port + " mtu"}
 			}
-			return []string{fmt.Sprintf("set interfaces %s mtu %d", port, setup.WithHeader(mtu))}
+			return []string{fmt.Sprintf("set interfaces %s mtu %d", port, setuponly.WithHeader(mtu))}
 		},
 		Record: setup.Record{
 			Within: func(string) string { return "" },
@@ -160,7 +160,7 @@ func parse(answers [][]string) *setup.View {
 			}
 		}
 		if m := mtu.FindStringSubmatch(line); m != nil && port >= 0 && v.Ports[port].Now == 0 {
-			v.Ports[port].Now = setup.WithoutHeader(m[1])
+			v.Ports[port].Now = setuponly.WithoutHeader(m[1])
 		}
 	}
 	own := map[string][]string{}
@@ -185,7 +185,7 @@ func parse(answers [][]string) *setup.View {
 		}
 		switch p := &v.Ports[at[w[2]]]; {
 		case w[3] == "mtu" && len(w) == 5:
-			p.MTU = setup.WithoutHeader(w[4])
+			p.MTU = setuponly.WithoutHeader(w[4])
 		case len(w) == 7 && tpidPath(w):
 			own[w[2]] = append(own[w[2]], setup.Hex(w[6]))
 		case len(w) == 6 && w[4] == "802.3ad":

@@ -66,20 +66,6 @@ func (b *bench) open(t testing.TB, of *setup.Dialect) *setuponly.Driver {
 	return d
 }
 
-// onTrial is an error unless a driver does nothing while a change is on trial.
-func onTrial(t *testing.T, d *setuponly.Driver, s vendors.Setup) {
-	t.Helper()
-	for name, call := range map[string]func() error{
-		"Apply":   func() error { return d.Apply(t.Context(), s) },
-		"Remove":  func() error { return d.Remove(t.Context()) },
-		"Observe": func() error { _, err := d.Observe(t.Context()); return err },
-	} {
-		if call() == nil {
-			t.Errorf("%s is done, while the change is on trial", name)
-		}
-	}
-}
-
 func want(tpid uint16, ports ...string) vendors.Setup {
 	s := vendors.Setup{TPID: tpid, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative, Profile: strings.Repeat("5a", 32)}
 	for _, p := range ports {
@@ -143,10 +129,10 @@ func TestCutOff(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not confirmed, and the switch takes it back within 1m0s") || !b.Trial() {
 		t.Fatalf("%v\n%s", err, b.Running())
 	}
-	onTrial(t, b.driver, want(0x9100, xe1))
+	vendorstest.OnTrial(t, b.driver, want(0x9100, xe1))
 	b.Restore()
-	onTrial(t, b.driver, want(0x9100, xe1))
-	onTrial(t, b.open(t, b.dialect), want(0x9100, xe1)) // another process
+	vendorstest.OnTrial(t, b.driver, want(0x9100, xe1))
+	vendorstest.OnTrial(t, b.open(t, b.dialect), want(0x9100, xe1)) // another process
 	if !b.Trial() {
 		t.Fatal("the trial has ended early")
 	}
@@ -314,7 +300,7 @@ func TestForeignTrial(t *testing.T) {
 		}
 	}
 	theirs()
-	onTrial(t, b.driver, want(0x9100, xe1))
+	vendorstest.OnTrial(t, b.driver, want(0x9100, xe1))
 	if !b.Trial() || !strings.Contains(b.Running(), "ae0 mtu 4000") {
 		t.Fatal("it is not on trial any more")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/csig-agent/csig/vendors"
 )
@@ -66,4 +67,19 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	}
 	bad, err := d.write(ctx, c, &e, r)
 	return errors.Join(append(bad, err)...)
+}
+
+// l2Header is what some platforms count in an MTU, and csig does not: two addresses and a type.
+const l2Header = 14
+
+// WithHeader is an MTU as such a platform has it.
+func WithHeader(mtu int) int { return mtu + l2Header }
+
+// WithoutHeader is an MTU of such a platform without the L2 header; 0 for what is none.
+func WithoutHeader(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil || n <= l2Header {
+		return 0
+	}
+	return n - l2Header
 }

@@ -48,7 +48,7 @@ func refused(err error) bool {
 type Port struct {
 	Name string
 	TPID string // as Platform.Format has it; "": not configured, its default holds
-	MTU  int    // bytes, as configured; 0: it is not, the default holds
+	MTU  int    // bytes without the L2 header, as configured; 0: it is not, the default holds
 	Now  int    // bytes of the MTU that holds; 0: the switch does not say
 
 	Refused string // why csig cannot change its TPID, which is not csig's own; "" where it can

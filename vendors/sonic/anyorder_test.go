@@ -82,17 +82,9 @@ func (l *lab) tpid(port string) string {
 // frames sends tags out of Ethernet0, with an agent's signal and without.
 func (l *lab) frames(t testing.TB, setup vendors.Setup) string {
 	t.Helper()
-	var updates []vendors.PortUpdate
-	for _, p := range setup.Ports {
-		if p.Action != vlanrules.Update {
-			continue
-		}
-		u := vendors.PortUpdate{Port: p.Port}
-		for _, sig := range setup.Signals {
-			u.Intents = append(u.Intents, vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: 7 - uint8(sig), LM: 5 + uint16(sig)})
-		}
-		updates = append(updates, u)
-	}
+	updates := vendorstest.Updates(&setup, func(_ int, sig quantize.Signal) vlanrules.Intent {
+		return vlanrules.Intent{Signal: sig, Action: vlanrules.Update, S: 7 - uint8(sig), LM: 5 + uint16(sig)}
+	})
 	if !setup.Nothing() {
 		if _, err := l.Update(t.Context(), updates, time.Minute); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
@@ -129,7 +130,7 @@ func (d *Driver) counted(ctx context.Context) (bool, error) {
 		if i == int(d.settle/stablePause) {
 			break
 		}
-		if err := wait(ctx, stablePause); err != nil {
+		if err := vendors.Wait(ctx, stablePause); err != nil {
 			return false, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -126,29 +127,6 @@ func (l *lab) sample() {
 	}
 }
 
-// model is what the draft says, by itself (draft-00 §5.4, §4.1.3.3).
-func model(layout quantize.Layout, intents []vlanrules.Intent, tci quantize.TCI) quantize.TCI {
-	t, s := quantize.Signal(tci>>13), uint8(tci>>7&31)
-	for _, in := range intents {
-		if in.Signal != t || in.Action != vlanrules.Update {
-			continue
-		}
-		worse := in.S < s
-		if t == quantize.MaxPD || t == quantize.MaxNQD {
-			worse = in.S > s
-		}
-		if layout == quantize.UEC && tci&1 == 1 || !worse {
-			return tci
-		}
-		lm := in.LM
-		if layout == quantize.UEC {
-			lm <<= 1
-		}
-		return tci&0xf000 | quantize.TCI(in.S)<<7 | quantize.TCI(lm)
-	}
-	return tci
-}
-
 // look is called by the fake after each operation.
 func (l *lab) look(port string) {
 	l.mu.Lock()
@@ -160,7 +138,7 @@ func (l *lab) look(port string) {
 		return
 	}
 	for i, got := range l.sw.EgressAll(port, l.tags) {
-		if tci := l.tags[i]; got != model(l.layout, l.was[port], tci) && got != model(l.layout, l.now[port], tci) {
+		if tci := l.tags[i]; got != vendorstest.Model(l.layout, l.was[port], tci) && got != vendorstest.Model(l.layout, l.now[port], tci) {
 			l.broken = fmt.Sprintf("port %s: tag %04x leaves as %04x: neither old (%+v) nor new (%+v)", port, tci, got, l.was[port], l.now[port])
 			return
 		}
@@ -177,7 +155,7 @@ func (l *lab) exact() {
 	}
 	for port, intents := range l.now {
 		for i, got := range l.sw.EgressAll(port, l.tags) {
-			if tci, want := l.tags[i], model(l.layout, intents, l.tags[i]); got != want {
+			if tci, want := l.tags[i], vendorstest.Model(l.layout, intents, l.tags[i]); got != want {
 				l.t.Fatalf("port %s: tag %04x leaves as %04x, want %04x (%+v)", port, tci, got, want, intents)
 			}
 		}
@@ -331,7 +309,7 @@ func (l *lab) everyTag(u vendors.PortUpdate) {
 		tags[i] = quantize.TCI(i)
 	}
 	for i, got := range l.sw.EgressAll(u.Port, tags) {
-		if want := model(l.layout, u.Intents, tags[i]); got != want {
+		if want := vendorstest.Model(l.layout, u.Intents, tags[i]); got != want {
 			l.t.Fatalf("port %s: tag %04x leaves as %04x, want %04x (%+v)", u.Port, i, got, want, u.Intents)
 		}
 	}

@@ -78,7 +78,7 @@ func (d *Driver) listen(ctx context.Context) error {
 func (d *Driver) await(ctx context.Context) error {
 	err := d.listen(ctx)
 	for end := d.cfg.Now().Add(startPatience); errors.Is(err, errStarting) && d.cfg.Now().Before(end); {
-		if wait(ctx, orchPause) != nil {
+		if vendors.Wait(ctx, orchPause) != nil {
 			return err // which says more than that the time is over
 		}
 		if next := d.listen(ctx); next == nil || ctx.Err() == nil {

@@ -45,7 +45,7 @@ func (d *Driver) findMQ(ctx context.Context) (*sonicmq.Conn, orchState, error) {
 		if again := errors.Is(err, errNoMQ) && !errors.Is(err, fs.ErrPermission); !again || !d.cfg.Now().Before(end) {
 			return nil, orchState{}, err
 		}
-		if err := wait(ctx, orchPause); err != nil {
+		if err := vendors.Wait(ctx, orchPause); err != nil {
 			return nil, orchState{}, err
 		}
 		if o, err := d.orchagent(ctx); err != nil || !o.onlyPorts() || !o.ready {

@@ -64,7 +64,7 @@ func (d *Driver) settled(ctx context.Context) (*view, error) {
 		case <-late.C:
 			d.rowsLag = true // do not wait for it each time
 		default:
-			if err := wait(ctx, settlePause); err != nil {
+			if err := vendors.Wait(ctx, settlePause); err != nil {
 				return nil, err
 			}
 		}
@@ -99,7 +99,7 @@ func (d *Driver) waitStable(ctx context.Context) error {
 		if err != nil || last.proof() {
 			return err
 		}
-		if err := wait(ctx, stablePause); err != nil {
+		if err := vendors.Wait(ctx, stablePause); err != nil {
 			return err
 		}
 		before := last
@@ -111,15 +111,3 @@ func (d *Driver) waitStable(ctx context.Context) error {
 }
 
 var errOthersWrite = errors.New("the rows of " + aclTable + " in " + sonicdb.Appl + " change all the time: does another process write them?")
-
-// wait returns after a time, or with ctx's error.
-func wait(ctx context.Context, t time.Duration) error {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

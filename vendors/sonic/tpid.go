@@ -220,7 +220,7 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 		if !d.cfg.Now().Before(end) {
 			return errors.Join(late...)
 		}
-		if err := wait(ctx, portmgrdPause); err != nil {
+		if err := vendors.Wait(ctx, portmgrdPause); err != nil {
 			return err
 		}
 	}

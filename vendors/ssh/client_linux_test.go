@@ -21,7 +21,7 @@ import (
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
-func dial(t *testing.T, s *sshtest.Server) *Client {
+func dial(t testing.TB, s *sshtest.Server) *Client {
 	t.Helper()
 	c, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
 	if err != nil {

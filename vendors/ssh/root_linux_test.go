@@ -43,7 +43,7 @@ func TestRoot(t *testing.T) {
 		{"busybox", sshtest.Account{Sudoers: withPassword, Over: busybox(t)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			r := dialRoot(t, behindSudo(t, row.account))
+			r := dial(t, behindSudo(t, row.account))
 			if out, err := r.Run(t.Context(), "id -u", nil); err != nil || string(out) != "0\n" {
 				t.Fatalf("got %q, %v", out, err)
 			}
@@ -62,7 +62,7 @@ func TestRootTogether(t *testing.T) {
 	if noAccounts(t) {
 		return
 	}
-	r := dialRoot(t, behindSudo(t, sshtest.Account{Sudoers: withPassword}))
+	r := dial(t, behindSudo(t, sshtest.Account{Sudoers: withPassword}))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -161,7 +161,7 @@ func TestRootKilled(t *testing.T) {
 	if noAccounts(t) {
 		return
 	}
-	r := dialRoot(t, behindSudo(t, sshtest.Account{Sudoers: withPassword}))
+	r := dial(t, behindSudo(t, sshtest.Account{Sudoers: withPassword}))
 	if out, err := r.Run(t.Context(), `kill -9 $PPID; sleep 0.1`, nil); err == nil {
 		t.Errorf("got %q", out)
 	}
@@ -184,7 +184,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	for name, r := range map[string]*Client{"exec": c, "sudo": dialRoot(b, s)} {
+	for name, r := range map[string]*Client{"exec": c, "sudo": dial(b, s)} {
 		for size, command := range map[string]string{"empty": "true", "128KiB": "head -c 131072 /dev/urandom"} {
 			b.Run(name+"/"+size, func(b *testing.B) {
 				for b.Loop() {

@@ -43,20 +43,6 @@ func secret(t testing.TB, text string) inventory.Secret {
 	return inventory.Secret{File: path}
 }
 
-func dialRoot(t testing.TB, s *sshtest.Server) *Client {
-	t.Helper()
-	r, err := Dial(t.Context(), Config{Address: s.Address, Login: s.Login})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return r
-}
-
 // noAccounts reports that the test cannot create accounts.
 func noAccounts(t testing.TB) bool {
 	t.Helper()
@@ -308,7 +294,7 @@ func TestSudoHides(t *testing.T) {
 	// The last has one permission for all of the account's sessions.
 	for _, sudoers := range []string{withPassword, withPty, "Defaults timestamp_type=global\n" + withPassword} {
 		s := behindSudo(t, sshtest.Account{Sudoers: sudoers})
-		r := dialRoot(t, s)
+		r := dial(t, s)
 		conn, err := r.DialUnix(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
@@ -382,7 +368,7 @@ func TestSudoWrongOnce(t *testing.T) {
 	script := `echo asked >>` + log + `; printf %s "$6" >&2; read p && echo sent >>` + log + ` # not at the end of its input
 if test -e ` + good + `; then shift 7; exec "$@"; fi; sleep 0.1; echo "sudo: 1 incorrect password attempt" >&2; exit 1`
 	s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, script)})
-	r := dialRoot(t, s)
+	r := dial(t, s)
 	count := func(what string) int {
 		text, err := os.ReadFile(log)
 		if err != nil {

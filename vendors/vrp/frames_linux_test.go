@@ -223,7 +223,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 // TestLongBetweenLines is TestBetweenLines in hardware of either order.
 func TestLongBetweenLines(t *testing.T) { TestBetweenLines(t) }
 
-// long tells whether a test has the time for all of its rows.
+// long reports whether a test has the time for all of its rows.
 func long(t *testing.T) bool { return strings.HasPrefix(t.Name(), "TestLong") }
 
 // TestLongSetupsInAnyOrder is TestSetupsInAnyOrder from every setup to every setup, on either

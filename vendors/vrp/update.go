@@ -96,7 +96,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// alive tells whether the driver knows what the switch has.
+// alive reports whether the driver knows what the switch has.
 func (d *Driver) alive() bool { return d.view != nil && !d.lost() }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left

@@ -93,7 +93,7 @@ func portLine(p *qos.Port, line string) {
 	}
 }
 
-// outbound tells whether a line applies a traffic policy, or an ACL-based simplified one, to
+// outbound reports whether a line applies a traffic policy, or an ACL-based simplified one, to
 // what is sent.
 func outbound(line string) bool {
 	head, rest, _ := strings.Cut(line, " ")
@@ -161,23 +161,23 @@ func (v *view) refuses(name string, tpid uint16) error {
 		return &vendors.ForeignError{What: p.Blocked}
 	case p.Foreign() != "":
 		return &vendors.ForeignError{What: "traffic policy " + p.Foreign() + " is applied at its outbound direction: remove it (undo traffic-policy " + p.Foreign() + " outbound)"}
-	case v.Alien(name) != "":
-		return v.alien(name)
+	case v.ForeignIn(name) != "":
+		return v.foreignIn(name)
 	case tpid != 0 && !v.TakesTPID(p, tpid):
 		return &vendors.ForeignError{What: fmt.Sprintf("the TPID of its outer tags is 0x%04x, which csig did not set, and the domain's is 0x%04x: remove it (undo qinq protocol)", p.TPID, tpid)}
 	}
 	return nil
 }
 
-// inForce tells whether csig's policy is what is applied at a port, whatever is near it.
+// inForce reports whether csig's policy is what is applied at a port, whatever is near it.
 func (v *view) inForce(name string) bool {
 	p := v.Port(name)
 	return p != nil && p.Ours() && p.Foreign() == ""
 }
 
-// alien is what in a port's policy csig did not make.
-func (v *view) alien(name string) error {
-	return &vendors.ForeignError{What: fmt.Sprintf("its policy %s has %q, which csig did not make: remove that", qos.PolicyName(name), untrusted.Text(v.Alien(name), 120))}
+// foreignIn is what in a port's policy csig did not make.
+func (v *view) foreignIn(name string) error {
+	return &vendors.ForeignError{What: fmt.Sprintf("its policy %s has %q, which csig did not make: remove that", qos.PolicyName(name), untrusted.Text(v.ForeignIn(name), 120))}
 }
 
 // notInHardware is why a port's policy is configured and not in force, by the switch's own
@@ -195,7 +195,7 @@ func (v *view) notInHardware(name string) string {
 	return ""
 }
 
-// underWay tells whether the switch still works on a policy.
+// underWay reports whether the switch still works on a policy.
 func (v *view) underWay() bool {
 	for _, states := range v.states {
 		for _, state := range states {

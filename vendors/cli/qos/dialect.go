@@ -73,7 +73,7 @@ func (d *Dialect) parseBinding(line string) (b Binding, ok bool) {
 	return b, true
 }
 
-// Opens tells whether a line of system view enters another view.
+// Opens reports whether a line of system view enters another view.
 func (d *Dialect) Opens(line string) bool {
 	for _, head := range []string{"traffic classifier ", "traffic behavior ", d.Policy + " ", "interface "} {
 		if strings.HasPrefix(line, head) {

@@ -55,7 +55,7 @@ func (v *View) Found() (list []Found) {
 	return list
 }
 
-// TakesTPID tells whether a port has a TPID, or may be given it: it has the default, or
+// TakesTPID reports whether a port has a TPID, or may be given it: it has the default, or
 // another one that csig set.
 func (v *View) TakesTPID(p *Port, tpid uint16) bool {
 	return p.TPID == tpid || p.TPID == v.Dialect.DefaultTPID ||

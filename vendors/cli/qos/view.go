@@ -122,16 +122,16 @@ func (p *Port) Foreign() string {
 	return ""
 }
 
-// Ours tells whether csig's policy is applied at the port.
+// Ours reports whether csig's policy is applied at the port.
 func (p *Port) Ours() bool { return slices.Contains(p.Applied, PolicyName(p.Name)) }
 
-// rightClass tells whether a classifier matches what its name says.
+// rightClass reports whether a classifier matches what its name says.
 func (v *View) rightClass(r *Rule) bool {
 	lines, there := v.Classes[r.Class()]
 	return there && slices.Equal(lines, v.Dialect.classLines(r))
 }
 
-// rightBehavior tells whether a behavior marks what its name says, and nothing else.
+// rightBehavior reports whether a behavior marks what its name says, and nothing else.
 func (v *View) rightBehavior(x *Value) bool {
 	return slices.Equal(v.Behaviors[x.Behavior()], []string{v.Dialect.markLine(x)})
 }
@@ -167,8 +167,8 @@ func (v *View) Table(dst vlanrules.Table, port string, at Position) (t vlanrules
 	return t, strays
 }
 
-// Alien is what in a port's policy csig did not make, and does not remove; "" for nothing.
-func (v *View) Alien(port string) string {
+// ForeignIn is what in a port's policy csig did not make, and does not remove; "" for nothing.
+func (v *View) ForeignIn(port string) string {
 	name := PolicyName(port)
 	if line := v.Odd[name]; line != "" {
 		return line
@@ -181,19 +181,19 @@ func (v *View) Alien(port string) string {
 	return ""
 }
 
-// own tells whether both names of a binding are csig's.
+// own reports whether both names of a binding are csig's.
 func (b *Binding) own() bool {
 	_, class := ParseClass(b.Class)
 	_, behavior := ParseBehavior(b.Behavior)
 	return class && behavior
 }
 
-// Own tells whether a port's policy has a classifier by a binding of csig's.
+// Own reports whether a port's policy has a classifier by a binding of csig's.
 func (v *View) Own(port, class string) bool {
 	return slices.ContainsFunc(v.Policies[PolicyName(port)], func(b Binding) bool { return b.Class == class && b.own() })
 }
 
-// uses tells whether any policy has a binding of which is reports true.
+// uses reports whether any policy has a binding of which is reports true.
 func (v *View) uses(is func(Binding) bool) bool {
 	for _, list := range v.Policies {
 		if slices.ContainsFunc(list, is) {
@@ -217,7 +217,7 @@ func (v *View) Ours() (ports []string) {
 func (v *View) Orphans() (policies []string) {
 	for _, name := range slices.Sorted(maps.Keys(v.Policies)) {
 		port, ok := strings.CutPrefix(name, Prefix)
-		if ok && v.Port(port) == nil && v.Alien(port) == "" {
+		if ok && v.Port(port) == nil && v.ForeignIn(port) == "" {
 			policies = append(policies, name)
 		}
 	}

@@ -49,18 +49,3 @@ func (v *View) Remarks(slot string, lines []string) {
 		v.Slots[slot] = append(v.Slots[slot], Comment{Seq: seq, Text: text})
 	}
 }
-
-// l2Header is what some platforms count in an MTU, and csig does not: two addresses and a type.
-const l2Header = 14
-
-// WithHeader is an MTU as such a platform has it.
-func WithHeader(mtu int) int { return mtu + l2Header }
-
-// WithoutHeader is an MTU of such a platform without the L2 header; 0 for what is none.
-func WithoutHeader(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil || n <= l2Header {
-		return 0
-	}
-	return n - l2Header
-}

@@ -321,7 +321,7 @@ func (s *shell) flow(f *flow, text string) string {
 	return invalid
 }
 
-// takes tells whether a line of a flow may have a value.
+// takes reports whether a line of a flow may have a value.
 func (s *shell) takes(key string, w []string) bool {
 	number := func(i, first, last int) bool {
 		n, err := strconv.Atoi(w[i])

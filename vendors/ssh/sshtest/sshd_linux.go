@@ -44,6 +44,10 @@ type Options struct {
 	// machine's own root can have it.
 	Account *Account
 
+	// Links are symbolic links that only the server's machine has, by their paths, which are
+	// in folders of their own; only the machine's own root can have them.
+	Links map[string]string
+
 	// Start starts the command, perhaps in another network namespace; nil
 	// is (*exec.Cmd).Start.
 	Start func(*exec.Cmd) error
@@ -112,7 +116,7 @@ func Start(t testing.TB, o Options) *Server {
 	s.cmd = exec.Command(sshd, args...)
 	if os.Geteuid() == 0 {
 		// sshd wants /run/sshd; the machine's own /run stays as it is.
-		script := `mount --make-rprivate / && mount -t tmpfs sshd /run && mkdir -m 755 /run/sshd && ` + s.account(t, o.Account) + `exec "$0" "$@"`
+		script := `mount --make-rprivate / && mount -t tmpfs sshd /run && mkdir -m 755 /run/sshd && ` + s.account(t, o.Account) + s.links(o.Links) + `"$0" "$@"`
 		s.cmd = exec.Command("/bin/sh", append([]string{"-c", script, sshd}, args...)...)
 		s.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	}
@@ -196,6 +200,21 @@ func (s *Server) account(t testing.TB, a *Account) string {
 		script += "mount --bind " + path + " " + over + " && "
 	}
 	return script
+}
+
+// links returns the commands that make a root with them, of the folders of the machine's own, and
+// the one that begins the last.
+func (s *Server) links(links map[string]string) string {
+	if len(links) == 0 {
+		return "exec "
+	}
+	root := filepath.Join(s.Dir, "root")
+	script := "mkdir " + root + " && mount -t tmpfs root " + root + " && for d in /*; do if [ -L $d ]; then cp -P $d " + root +
+		"; elif [ -d $d ]; then mkdir " + root + "$d && mount --rbind $d " + root + "$d; fi || exit 1; done && "
+	for path, to := range links {
+		script += "mkdir -p " + root + filepath.Dir(path) + " && ln -s " + to + " " + root + path + " && "
+	}
+	return script + "exec chroot " + root + " "
 }
 
 func (s *Server) write(t testing.TB, name, text string) {

@@ -221,7 +221,7 @@ func applyLine(w []string, set func(text string, undo bool)) string {
 	return ""
 }
 
-// name tells whether the switch takes a name for an object.
+// name reports whether the switch takes a name for an object.
 func (s *shell) name(text string) bool {
 	most := 64
 	if s.c.cloud {

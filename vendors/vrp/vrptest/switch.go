@@ -298,7 +298,7 @@ func (c *Switch) change(now *config) {
 	}
 }
 
-// twice tells whether two bindings of a policy have one precedence: they are not delivered.
+// twice reports whether two bindings of a policy have one precedence: they are not delivered.
 func (c *config) twice(i *iface) bool {
 	for _, policy := range i.Applied["outbound"] {
 		seen := map[int]bool{}

@@ -376,6 +376,12 @@ func (p *Plane) Exchange(t testing.TB, port int, stacks [][]Tag, dropped func([]
 	return out
 }
 
+// Leaves is what Exchange returns, as text, of frames that may all be dropped.
+func (p *Plane) Leaves(t testing.TB, port int, stacks [][]Tag) string {
+	t.Helper()
+	return fmt.Sprintf("%04x", p.Exchange(t, port, stacks, func([]Tag) bool { return true }))
+}
+
 // exchange sends a window of frames, and one more that shows that those before have
 // arrived or never will.
 func (p *Plane) exchange(t testing.TB, port int, stacks, out [][]Tag, dropped func([]Tag) bool) {
