@@ -25,7 +25,7 @@ demo: build
 KERNEL := ./integration/... ./counters/fleet
 
 # Packages that drive real switches, and mostly wait for them: two at a time.
-SWITCHES := ./vendors/linux ./vendors/ovs ./vendors/openflow/... ./qualify/...
+SWITCHES := ./vendors/linux ./vendors/ebpf ./vendors/ovs ./vendors/openflow/... ./qualify/...
 
 # The rule compiler starts no goroutine, and the race detector makes its
 # exhaustive tests take ten times as long: it watches the quick ones.
@@ -52,8 +52,11 @@ test: peers
 	$(RACE) -count=1 -p 2 -skip '$(LATER)' $(SWITCHES)
 	$(RACE) -count=1 -p 1 -parallel 3 -skip '$(LATER)' $(KERNEL)
 
+# In the order and with the neighbours that make test gives them.
 long: peers
-	$(RACE) -count=1 -timeout 30m -p 1 -run '$(LATER)' ./...
+	$(TEST) -count=1 -timeout 30m -p 2 -run '$(LATER)' $(RULES)
+	$(RACE) -count=1 -timeout 30m -p 2 -run '$(LATER)' $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RULES) $(KERNEL))")
+	$(RACE) -count=1 -timeout 30m -p 1 -run '$(LATER)' $(KERNEL)
 
 peers:
 	./.ci/peers $(PEERS)

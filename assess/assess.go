@@ -231,7 +231,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	if seen.Err != nil && !a.offline && d.level.Support != plans.LevelUnknown {
 		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "not all of it could be read, so this is what is known without: %v", seen.Err)
 	}
-	if d.level.Support == inventory.LevelSoftware {
+	if d.level.Updates() {
 		want := make([]vendors.PortSetup, 0, len(dev.Ports))
 		for i := range dev.Ports {
 			want = append(want, vendors.PortSetup{Port: dev.Ports[i].Name, Action: dev.Ports[i].Action})
@@ -247,9 +247,11 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	if !seen.Setup.Nothing() {
 		out.Notes = append(out.Notes, seen.Facts.Off...)
 	}
-	if d.level.Support == inventory.LevelSoftware {
-		out.Table = a.table(d)
+	if d.level.Updates() {
 		out.Signal = a.age(d)
+	}
+	if d.level.Updates() && !seen.Facts.Native {
+		out.Table = a.table(d)
 	} else {
 		d.ports = make([]plans.Level, len(dev.Ports))
 		for i := range d.ports {
@@ -412,7 +414,7 @@ func (a *assessor) support(d *assessed) []Support {
 	if a.fleet.Profile.WideTPID == 0 {
 		tags = tags[:1]
 	}
-	if d.level.Support != inventory.LevelSoftware {
+	if !d.level.Updates() {
 		for _, tag := range tags {
 			put(tag, nil, a.signals, d.level)
 		}

@@ -143,6 +143,11 @@ func (a *assessor) age(d *assessed) *SignalAge {
 		Source: c.Source, Refresh: "unknown", Measured: c.Readings > 0, ReadNS: c.Read.Nanoseconds(),
 		IntervalNS: d.dev.Interval.Nanoseconds(), Note: c.Note,
 	}
+	if d.seen.Facts.Native {
+		s.Source, s.Refresh, s.Measured, s.ReadNS = "its data plane", "each interval", false, 0
+		s.AgeNS, s.SettlesNS = s.IntervalNS, 2*s.IntervalNS
+		return s
+	}
 	interval, measured := d.dev.Interval, d.seen.Measured(d.dev)
 	period, known := d.dev.Counters.Refresh, d.dev.Counters.Refresh > 0
 	if known {
@@ -178,7 +183,9 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	s.ShortestNS = max(period, c.Read, update, inventory.MinPeriod).Nanoseconds()
 	s.AgeNS = s.ScheduleNS + s.RefreshNS + s.ReadNS
 	s.SettlesNS = s.AgeNS + max(interval, time.Duration(s.ShortestNS)).Nanoseconds()
-	if s.ScheduleNS > 0 && s.ScheduleNS < update.Nanoseconds() {
+	if why := d.seen.Facts.OutlastsLease(d.dev); why != "" {
+		a.find(findings.ScheduleTooFast, findings.Error, d.dev.Name, nil, "%s", why)
+	} else if s.ScheduleNS > 0 && s.ScheduleNS < update.Nanoseconds() {
 		a.find(findings.ScheduleTooFast, findings.Warning, d.dev.Name, nil, "it is sampled every %v, but an update of its rules takes %v at least: make its schedule longer", time.Duration(s.ScheduleNS), update.Round(time.Millisecond))
 	} else if interval < time.Duration(s.ShortestNS) {
 		a.find(findings.IntervalTooShort, findings.Warning, d.dev.Name, nil, "Δt is %v, but its counters have news only every %v: make its interval at least that", interval, time.Duration(s.ShortestNS).Round(time.Millisecond))

@@ -210,7 +210,7 @@ func (a *assessor) strip(g *gather, d *assessed, key requirementKey, port string
 
 // accuracy is what ports have to do that forward tags without updating them.
 func (a *assessor) accuracy(g *gather, d *assessed) {
-	if d.blind() || d.level.Support == inventory.LevelNative {
+	if d.blind() || d.level.Support == inventory.LevelNative && !d.level.SetUp {
 		return
 	}
 	lost := ""
@@ -223,7 +223,7 @@ func (a *assessor) accuracy(g *gather, d *assessed) {
 		p := &d.dev.Ports[j]
 		peer := p.Peer
 		key := requirementKey{rule: RuleAccuracy, force: "MAY", section: forwarding}
-		updates := d.ports[j].Support == inventory.LevelSoftware
+		updates := d.ports[j].Updates()
 		switch {
 		case p.Action == vlanrules.Strip:
 			continue // nothing inaccurate leaves here

@@ -97,7 +97,7 @@ var (
 
 // Schedules.
 var (
-	ScheduleTooFast  = code("schedule-too-fast", "the device is sampled more often than its rules can be updated")
+	ScheduleTooFast  = code("schedule-too-fast", "the device is sampled more often than its rules can be updated; an error where no update would end before its lease")
 	IntervalTooShort = code("interval-too-short", "Δt is shorter than the time between two refreshes of the counters")
 )
 
@@ -127,6 +127,7 @@ var (
 	Lease        = code("lease", "the device expires rules with restrictions, or not at all")
 	WideTags     = code("wide-tags", "the device updates wide tags with restrictions, or not at all")
 	TagDepth     = code("tag-depth", "the device updates tags behind VLAN tags with restrictions, or not at all")
+	PassedBy     = code("passed-by", "frames go around the data plane that measures by itself: the port falls back")
 	NotCounted   = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
 	SelfTest     = code("self-test", "the self-test of the data plane: its verdict")
 )

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 )
 
@@ -14,6 +15,7 @@ type hardware struct {
 	*operator
 	sw    *oftest.Switch
 	proxy *oftest.Proxy
+	port  string // the proxy's
 	seq   uint32
 }
 
@@ -26,15 +28,22 @@ func newHardware(t *testing.T, sw *oftest.Switch, o oftest.Options, text string)
 	h := &hardware{sw: sw}
 	here := newHost(t, "here")
 	o.Bridge = sw.Path()
-	if err := here.Do(func() error {
-		h.proxy = oftest.Start(t, o, oftest.Faults{})
+	h.proxy, h.port = proxyIn(t, here, o)
+	h.operator = newOperator(t, here, strings.ReplaceAll(text, "PORT", h.port))
+	return h
+}
+
+// proxyIn starts a proxy at a host, and returns its port.
+func proxyIn(t *testing.T, host *fabric.Node, o oftest.Options) (p *oftest.Proxy, port string) {
+	t.Helper()
+	if err := host.Do(func() error {
+		p = oftest.Start(t, o, oftest.Faults{})
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := strings.Cut(h.proxy.Addr(), ":")
-	h.operator = newOperator(t, here, strings.ReplaceAll(text, "PORT", port))
-	return h
+	_, port, _ = strings.Cut(p.Addr(), ":")
+	return p, port
 }
 
 // leaves is the tag with which a frame leaves a port that came with the best one; -1: none.

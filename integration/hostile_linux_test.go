@@ -16,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
@@ -261,11 +260,7 @@ func TestLongHostilePeers(t *testing.T) {
 // loopback gives the tests' own namespace a loopback interface that is up.
 func loopback(t *testing.T) {
 	t.Helper()
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
+	if _, err := fabric.Loopback(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -83,6 +84,23 @@ func TestOpenFlowSwitch(t *testing.T) {
 	warns("status", h.run(0, "status", "--socket", filepath.Join(h.dir, "hw1.sock")))
 	if out := h.run(0, "assess", "-i", h.fleet); !strings.Contains(out, "after csig off") {
 		t.Errorf("csig assess of a switch that has a setup:\n%s", out)
+	}
+
+	_, second := proxyIn(t, h.host, oftest.Options{Bridge: sw.Path()})
+	// Nothing else drives the switch, however its address is spelled.
+	for what, text := range map[string]string{
+		"drives hw1 (OpenFlow to 127.0.0.1:" + h.port: strings.Replace(openflowText, "address: 127.0.0.1", "address: localhost", 1),
+		"drives hw1 (OpenFlow datapath 0x":            strings.Replace(openflowText, "PORT", second, 1),
+	} {
+		other := filepath.Join(h.dir, "other.yaml")
+		text = strings.NewReplacer("PORT", h.port, "DIR/", h.dir+"/other-").Replace(text)
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := h.run(1, "agent", "-c", other, "--socket", filepath.Join(h.dir, "other-hw1.sock")); !strings.Contains(out, what) {
+			t.Errorf("a second agent:\n%s", out)
+		}
+		h.until("a second agent was refused", 2, ofAgent)
 	}
 
 	_ = a.signal(syscall.SIGKILL)

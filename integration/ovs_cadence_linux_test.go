@@ -63,7 +63,7 @@ devices:
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect, done := openflow.Dialed(func(ctx context.Context) (net.Conn, error) {
+	connect, done := ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "csig.mgmt"))
 	}, ofp.Version14)
 	source, err := openflow.New(openflow.Config{Switch: "bridge csig", Ports: names, Live: true, Connect: connect, Done: done})

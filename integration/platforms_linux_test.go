@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +20,17 @@ import (
 	"github.com/csig-agent/csig/vendors/junos/junostest"
 	"github.com/csig-agent/csig/vendors/nxos/nxostest"
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
+	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )
 
 const platformsText = `
 format: csig.fleet/v1
-profile: {name: platforms, tpid: 0x9100, interval: 6s, signals: {abw: {buckets: log-100M, initial_s: 30}}}
+profile: {name: platforms, tpid: VALUE, interval: 6s, signals: {abw: {buckets: log-100M, initial_s: 30}}}
 policy: {on_stale: conservative, schedule: "@every 1s"}
 vlan_tpids: [0x8100]
 devices:
@@ -37,17 +44,60 @@ devices:
 // nxosClock is what NX-OS has of the time in its configuration, and csig in its record.
 var nxosClock = regexp.MustCompile(`(?m)^(!.*| +\d+ remark csig-(set|record) .*)$`)
 
-// fakes is a fleet with one device of every platform that has a command line or gNMI, and one
-// of Linux, with their agents at a host. Nothing answers for counters, so that no agent
-// changes a configuration by itself.
+// Flows that csig leaves behind: what the operator's flows hand over to its tables has to leave
+// them (docs/ovs.md, docs/openflow.md). The one of Open vSwitch was there, and has csig's cookie.
+var (
+	ovsMiss      = regexp.MustCompile(`cookie=0x\w+, (table=60, priority=0 )`)
+	openflowSend = regexp.MustCompile(`(?m)^ cookie=0x63736f6600000000, table=10, priority=290,metadata=\w+/0xfff actions=output:\d+\n`)
+)
+
+// fakes is a fleet with one device of Linux, of NX-OS, and with 0x88a8 of each other driver but
+// IOS XR's, which does not take that TPID, with their agents at a host. Nothing answers for counters, so that no agent changes a
+// configuration by itself.
 type fakes struct {
 	*operator
+	t      *testing.T
+	host   *fabric.Node
+	text   strings.Builder          // the fleet file
 	config map[string]func() string // of each device
 }
 
+func newFakes(t *testing.T, tpid string) *fakes {
+	f := &fakes{t: t, host: newHost(t, "here"), config: map[string]func() string{}}
+	for _, p := range []string{"p1", "p2"} {
+		if out, err := f.host.Command("ip", "link", "add", p, "up", "type", "veth", "peer", p+"x").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	f.text.WriteString(strings.ReplaceAll(platformsText, "VALUE", tpid))
+	if f.nxos(); tpid == "0x88a8" {
+		f.setups()
+		f.policies()
+		f.openSwitches()
+	} else {
+		xr := iosxrtest.New("iosxr", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
+		f.cli("iosxr", sets, ", iosxr: {tag: outer}", "TenGigE0/0/0/2", xr.Shell, xr.Running)
+	}
+	f.operator = newOperator(t, f.host, f.text.String())
+	if err := os.WriteFile(filepath.Join(f.dir, "community"), []byte("public\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.config["linux"] = func() string {
+		out, err := f.host.Command("nft", "-t", "list", "ruleset").CombinedOutput()
+		if err != nil {
+			t.Errorf("nft: %v: %s", err, out)
+		}
+		return string(out)
+	}
+	for name := range f.config {
+		f.agent(name)
+	}
+	return f
+}
+
 // add puts a device with an agent elsewhere into the fleet file.
-func (f *fakes) add(text *strings.Builder, platform, address, keys, management, port string, config func() string) {
-	fmt.Fprintf(text, `  - name: %[1]s
+func (f *fakes) add(platform, address, keys, management, port string, config func() string) {
+	fmt.Fprintf(&f.text, `  - name: %[1]s
     platform: %[1]s
     experimental: true
     address: %[2]s
@@ -58,71 +108,94 @@ func (f *fakes) add(text *strings.Builder, platform, address, keys, management, 
 	f.config[platform] = config
 }
 
-func newFakes(t *testing.T) *fakes {
-	f := &fakes{config: map[string]func() string{}}
-	here := newHost(t, "here")
-	for _, p := range []string{"p1", "p2"} {
-		if out, err := here.Command("ip", "link", "add", p, "up", "type", "veth", "peer", p+"x").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+// silent is SNMP where nothing answers. Two devices have no one address.
+func (f *fakes) silent() string {
+	return fmt.Sprintf("counters: {source: snmp, snmp: {version: 2c, port: %d, timeout: 100ms, retries: 0, community: {file: DIR/community}}}", 20000+len(f.config))
+}
+
+// cli adds the fake of a command line.
+func (f *fakes) cli(platform, keys, management, port string, open func() clitest.Shell, running func() string) {
+	var s *clitest.Server
+	if err := f.host.Do(func() error { s = clitest.New(f.t, open); return nil }); err != nil {
+		f.t.Fatal(err)
 	}
-	const (
-		updates = "updates: cli\n    lease: none"
-		sets    = `level: {is: passthrough, reason: "tags are bridged in VLAN 1"}`
-	)
-	var text strings.Builder
-	text.WriteString(platformsText)
-	cli := func(platform, keys, management, port string, open func() clitest.Shell, running func() string) {
-		var s *clitest.Server
-		if err := here.Do(func() error { s = clitest.New(t, open); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		keys += fmt.Sprintf("\n    counters: {source: snmp, snmp: {version: 2c, port: %d, timeout: 100ms, retries: 0, community: {file: DIR/community}}}", 20000+len(f.config)) // two devices have no one address
-		login := fmt.Sprintf("ssh: {user: %s, port: %d, password: {file: %s}, known_hosts: %s}", s.Login.User, s.Login.Port, s.Login.Password.File, s.Login.KnownHosts)
-		f.add(&text, platform, "127.0.0.1", keys, login+management, port, running)
-	}
-	comware := comwaretest.New("comware", "p1", "p2")
-	cli("comware", updates, "", "p2", comware.Shell, comware.Running)
-	vrp := vrptest.New("vrp", "p1", "p2")
-	cli("vrp", updates, "", "p2", vrp.Shell, vrp.Running)
-	eos := eostest.New("eos", "p1", "p2")
-	cli("eos", updates, `, eos: {forwarding: [{in_port: p1, eth_dst: "02:00:00:00:00:02", port: p2}]}`, "p2", eos.Shell, eos.Running)
+	login := fmt.Sprintf("ssh: {user: %s, port: %d, password: {file: %s}, known_hosts: %s}", s.Login.User, s.Login.Port, s.Login.Password.File, s.Login.KnownHosts)
+	f.add(platform, "127.0.0.1", keys+"\n    "+f.silent(), login+management, port, running)
+}
+
+// sets is the level of platforms that csig only sets up.
+const sets = `level: {is: passthrough, reason: "tags are bridged in VLAN 1"}`
+
+func (f *fakes) nxos() {
 	nxos := nxostest.New("nxos", "Ethernet1/1", "Ethernet1/2")
-	cli("nxos", sets, ", nxos: {tag: outer}", "Ethernet1/2", nxos.Shell, func() string { return nxosClock.ReplaceAllString(nxos.Running(), "") })
-	xr := iosxrtest.New("iosxr", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
-	cli("iosxr", sets, ", iosxr: {tag: outer}", "TenGigE0/0/0/2", xr.Shell, xr.Running)
+	f.cli("nxos", sets, ", nxos: {tag: outer}", "Ethernet1/2", nxos.Shell, func() string { return nxosClock.ReplaceAllString(nxos.Running(), "") })
+}
+
+// setups adds more platforms that csig only sets up.
+func (f *fakes) setups() {
 	junos := junostest.New("junos", "ether-options", nil, "xe-0/0/1", "xe-0/0/2")
-	cli("junos-qfx", sets, ", junos: {tag: outer}", "xe-0/0/2", junos.Shell, junos.Running)
+	f.cli("junos-qfx", sets, ", junos: {tag: outer}", "xe-0/0/2", junos.Shell, junos.Running)
 	for platform, ports := range map[string][]string{"openconfig": {"Ethernet1", "Ethernet2"}, "srlinux": {"ethernet-1/1", "ethernet-1/2"}} {
 		target := octest.New(ports...)
 		address := "127.0.0.1"
 		if target.Native = platform == "srlinux"; target.Native {
 			target.Most, address = 9500, "localhost"
 		}
-		if err := here.Do(func() error { target.Serve(t); return nil }); err != nil {
-			t.Fatal(err)
+		if err := f.host.Do(func() error { target.Serve(f.t); return nil }); err != nil {
+			f.t.Fatal(err)
 		}
 		_, at, err := net.SplitHostPort(target.Address)
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		f.add(&text, platform, address, sets, "gnmi: {plaintext: true, port: "+at+"}", ports[1], target.Config)
+		f.add(platform, address, sets, "gnmi: {plaintext: true, port: "+at+"}", ports[1], target.Config)
 	}
-	f.operator = newOperator(t, here, text.String())
-	if err := os.WriteFile(filepath.Join(f.dir, "community"), []byte("public\n"), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// policies adds those that update by their configuration.
+func (f *fakes) policies() {
+	const updates = "updates: cli\n    lease: none"
+	comware := comwaretest.New("comware", "p1", "p2")
+	f.cli("comware", updates, "", "p2", comware.Shell, comware.Running)
+	vrp := vrptest.New("vrp", "p1", "p2")
+	f.cli("vrp", updates, "", "p2", vrp.Shell, vrp.Running)
+	eos := eostest.New("eos", "p1", "p2")
+	f.cli("eos", updates, `, eos: {forwarding: [{in_port: p1, eth_dst: "02:00:00:00:00:02", port: p2}]}`, "p2", eos.Shell, eos.Running)
+}
+
+// openSwitches adds a real Open vSwitch, one behind OpenFlow 1.3, and SONiC with ZeroMQ; the
+// first and the last over sshd.
+func (f *fakes) openSwitches() {
+	bridge := ovstest.Start(f.t, ovstest.Options{Dummy: true})
+	bridge.AddBridge("csig")
+	bridge.AddWire("csig", "p1", 1)
+	bridge.AddWire("csig", "p2", 2)
+	for _, flow := range []string{"in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)", "table=60,priority=0,actions=output:NXM_NX_REG15[]"} { // the operator's
+		bridge.Ofctl("add-flow", "csig", flow)
 	}
-	f.config["linux"] = func() string {
-		out, err := here.Command("nft", "-t", "list", "ruleset").CombinedOutput()
-		if err != nil {
-			t.Errorf("nft: %v: %s", err, out)
+	redis := sonictest.StartRedis(f.t)
+	sonic := sonictest.NewSwitch(f.t, redis, sonictest.R202605, "Ethernet0")
+	sshd := sshtest.Start(f.t, sshtest.Options{Links: map[string]string{sonicmq.Endpoint: sonic.Endpoint()}, Start: func(cmd *exec.Cmd) error { return f.host.Do(cmd.Start) }})
+	login := fmt.Sprintf("ssh: {user: %s, key: %s, known_hosts: %s, port: %d}, ", sshd.Login.User, sshd.Login.Key, sshd.Login.KnownHosts, sshd.Login.Port)
+	f.add("ovs", "127.0.0.1", f.silent(), login+"ovs: {bridge: csig, run_dir: "+bridge.Dir+"}", "p2", func() string {
+		flows := bridge.Ofctl("dump-flows", "--no-stats", "csig")
+		return ovsMiss.ReplaceAllString(flows, "$1") + bridge.Ofctl("dump-groups", "csig")
+	})
+
+	sw := oftest.StartSwitch(f.t, 2)
+	sw.Flow("add-flow", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=write_metadata:2/0xfff,goto_table:10")
+	_, port := proxyIn(f.t, f.host, oftest.Options{Bridge: sw.Path()})
+	f.add("openflow", "127.0.0.1", f.silent(), "openflow: {port: "+port+", plaintext: true, ordinary_vlans: not-handed-over}", "p2", func() string {
+		return openflowSend.ReplaceAllString(sw.Flow("dump-flows", "--no-stats"), "") + sw.Flow("dump-groups")
+	})
+
+	f.add("sonic", "127.0.0.1", f.silent(), login+"redis: {databases: "+redis.File+"}", "Ethernet0", func() string {
+		text := fmt.Sprintf("%d tables, TPID 0x%04x\n", sonic.Tables(), sonic.TPID("Ethernet0"))
+		for _, key := range slices.Sorted(slices.Values(redis.Keys(0, "P4RT*"))) {
+			text += fmt.Sprintln(key, redis.Hash(0, key))
 		}
-		return string(out)
-	}
-	for name := range f.config {
-		f.agent(name)
-	}
-	return f
+		return text
+	})
 }
 
 // now is every device's configuration.
@@ -184,14 +257,20 @@ func (f *fakes) command(args ...string) *fabric.Cmd {
 	return cmd
 }
 
-// TestLongEveryPlatform is plan, apply in waves, rollback and off on a fleet of all platforms.
-// csig is killed at every beginning and end of a step, and resumed. Each device has then what
-// it has had without kills, and in the end what it had before csig.
+// TestLongEveryPlatform is plan, apply in waves, rollback and off on a fleet of all platforms,
+// and on one of IOS XR: Open vSwitch takes no other TPID than 0x88a8. csig is killed at
+// every beginning and end of a step, and resumed. Each device has then what it has had without
+// kills, and in the end what it had before csig.
 func TestLongEveryPlatform(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	f := newFakes(t)
+	for _, tpid := range []string{"0x88a8", "0x9100"} {
+		t.Run(tpid, func(t *testing.T) { everyPlatform(t, newFakes(t, tpid)) })
+	}
+}
+
+func everyPlatform(t *testing.T, f *fakes) {
 	before := f.now()
 	path := func(name string) string { return filepath.Join(f.dir, name) }
 	plan := path("plan")

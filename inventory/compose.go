@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -234,17 +235,42 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 	if values.originOf("estimator") != notGiven {
 		d.Estimator = keys.Estimator
 	}
-	if d.Schedule == "" {
+	c.schedule(d, values, what)
+}
+
+// nativePeriod is how often csig looks after a device that measures by itself, unless the
+// file says otherwise.
+const nativePeriod = time.Second
+
+// schedule is when to sample a device, which has to be once in each of its intervals.
+func (c *compiler) schedule(d *Device, values *layered[deviceKeys], what string) {
+	native := d.native()
+	switch {
+	case d.Schedule != "":
+	case native:
+		d.Schedule = "@every " + max(d.Interval, nativePeriod).String()
+	default:
 		d.Schedule = "@every " + d.Interval.String()
 	}
-	at := values.originOf("schedule")
-	if at == notGiven {
-		at = values.originOf("interval")
+	if native {
+		return
 	}
-	if at != notGiven {
-		if why := tooSparse(d.Schedule, d.Interval); why != "" {
-			c.errorf(at, sparseHint, "%s: %s", what, why)
-		}
+	at := values.originOf("interval")
+	if d.Interval < MinPeriod && d.Interval > 0 {
+		c.errorf(cmp.Or(at, c.origins.policy.interval), "give it an interval of its own, or csig's data plane, platform: linux-ebpf", "%s: an interval of %s is too short: csig samples at most once every %s", what, d.Interval, MinPeriod)
+		return
+	}
+	why := tooSparse(d.Schedule, d.Interval)
+	if given := values.originOf("schedule"); given != notGiven {
+		at = given
+	}
+	switch {
+	case why == "":
+	case at != notGiven:
+		c.errorf(at, sparseHint, "%s: %s", what, why)
+	case !c.sparse: // of all devices that have neither
+		c.sparse = true
+		c.errorf(c.origins.policy.schedule, sparseHint, "policy: %s", why)
 	}
 }
 

@@ -128,6 +128,7 @@ type compiler struct {
 	sources  []source       // of the files, by number
 	read     []fs.FileInfo  // as sources
 	names    map[string]int // numbers of the files, by each name they were met under
+	sparse   bool           // the policy's schedule was reported as too slow
 	errs     Errors
 	warnings Errors
 	said     map[said]*Error

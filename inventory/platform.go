@@ -18,6 +18,10 @@ type Platform struct {
 	Doc  string
 	Keys PlatformKeys
 
+	// Native is a platform whose devices measure by themselves: their schedule is for
+	// looking after them, and may be slower than their interval.
+	Native bool
+
 	// Missing says why a device that csig sets up needs Keys, and Hint what to
 	// write; both are "" where it can do without.
 	Missing, Hint string
@@ -68,6 +72,12 @@ func (d *Device) InnerTag() bool {
 	return ok && keys.InnerTag()
 }
 
+// native tells whether the device measures by itself.
+func (d *Device) native() bool {
+	p := platforms[d.Platform]
+	return p != nil && p.Native
+}
+
 // Reaches is how the platform's own keys lead to a device over the network; "" where
 // they do not.
 func (d *Device) Reaches() string {
@@ -86,7 +96,7 @@ var platforms = make(map[string]*Platform)
 // that are driven the same way share its Keys.
 func DefinePlatform(p Platform) {
 	for _, other := range platforms {
-		if other.Name == p.Name || other.Key == p.Key && (reflect.TypeOf(other.Keys) != reflect.TypeOf(p.Keys) || other.Doc != p.Doc) {
+		if other.Name == p.Name || p.Key != "" && other.Key == p.Key && (reflect.TypeOf(other.Keys) != reflect.TypeOf(p.Keys) || other.Doc != p.Doc) {
 			panic("inventory: platform " + p.Name + " is defined twice, or its key is")
 		}
 	}
@@ -122,7 +132,7 @@ func ownKeys(index []int) []key {
 	var out []key
 	seen := map[string]bool{}
 	for _, p := range platforms {
-		if seen[p.Key] {
+		if p.Key == "" || seen[p.Key] {
 			continue
 		}
 		seen[p.Key] = true

@@ -67,10 +67,7 @@ func (r *reader) policy(n ast.Node) (out layered[Policy]) {
 	}
 	r.layer = r.c.origins.layer("policy")
 	keys, given := out.parts()
-	m, _ := keysOf[Policy]().read(r, n, "policy", keys, given)
-	if why := tooSparse(out.keys.Schedule, r.c.profile.profile.Interval); out.keys.Schedule != "" && why != "" {
-		r.errorf(m.get("schedule"), sparseHint, "policy: %s", why)
-	}
+	keysOf[Policy]().read(r, n, "policy", keys, given)
 	return out
 }
 
@@ -129,7 +126,7 @@ func portNameProblem(name, platform string) string {
 		return "longer than 64 bytes"
 	case platforms[platform] != nil && platforms[platform].PortName != nil:
 		return platforms[platform].PortName(name)
-	case platform != "linux":
+	case !strings.HasPrefix(platform, "linux"):
 		return ""
 	case len(name) > 15:
 		return "a Linux interface name has at most 15 bytes"

@@ -151,7 +151,13 @@ func newBuilder(f *inventory.Fleet, o Options) *builder {
 type Level struct {
 	Support inventory.Support
 	Reason  string
-	SetUp   bool // csig gives its ports a setup though they pass tags through (vendors.Facts.SetupOnly)
+	SetUp   bool // csig gives its ports a setup though no rules of its update tags (vendors.Facts.SetupOnly and Native)
+}
+
+// Updates tells whether csig has the device's ports compare and replace, by rules or by
+// what the device does itself.
+func (l *Level) Updates() bool {
+	return l.Support == inventory.LevelSoftware || l.Support == inventory.LevelNative && l.SetUp
 }
 
 // LevelUnknown is the level of a device of which neither a probe, its platform
@@ -168,6 +174,8 @@ func LevelOf(d *inventory.Device, facts *vendors.Facts, tpid uint16) Level {
 	switch {
 	case d.Level.Support != inventory.LevelAuto:
 		return Level{d.Level.Support, cmp.Or(d.Level.Reason, "asserted in the fleet file"), setUp}
+	case update.Level != vlanrules.Refused && facts.Native:
+		return Level{inventory.LevelNative, cmp.Or(update.Reason, "its data plane does it, set up by csig"), true}
 	case update.Level != vlanrules.Refused:
 		return Level{Support: inventory.LevelSoftware, Reason: update.Reason}
 	case through.Level == vlanrules.Full:
@@ -296,10 +304,10 @@ func (b *builder) wants() {
 // its profile.
 func WantOf(f *inventory.Fleet, profile string, d *inventory.Device, level Level) vendors.Setup {
 	want := vendors.SetupWith(&f.Profile, profile, f.Policy, d)
-	switch level.Support {
-	case inventory.LevelSoftware:
+	switch {
+	case level.Updates():
 		return want
-	case inventory.LevelPassthrough:
+	case level.Support == inventory.LevelPassthrough:
 		// It cannot compare and replace, but it may still strip, and need a TPID.
 		want.Ports = slices.DeleteFunc(want.Ports, func(p vendors.PortSetup) bool { return !p.Strips() && !level.SetUp })
 		for i := range want.Ports {

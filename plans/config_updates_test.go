@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,12 +40,15 @@ func TestConfigUpdates(t *testing.T) {
 		"measured to be slower": {updates: inventory.UpdatesCLI, facts: func(f *vendors.Facts) {
 			f.Traits.MinUpdate = vendors.That(36*time.Second, vendors.Source{Mark: vendors.Ran, From: "csig qualify"})
 		}, code: findings.UpdatesCost, level: findings.Info, want: "at most one every 36s (ran): at most 900 lines"},
+		"slower than its lease": {facts: func(f *vendors.Facts) {
+			f.ConfigUpdates, f.Traits.MinUpdate = nil, vendors.That(time.Hour, vendors.Source{Mark: vendors.Ran, From: "csig qualify"})
+		}, code: findings.ScheduleTooFast, level: findings.Error, want: "an update of its rules takes up to 1h0m0s (ran), and a lease lasts"},
 		"taken off":        {goal: TakeOff},
 		"no configuration": {facts: func(f *vendors.Facts) { f.ConfigUpdates = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planstest.Fabric(2, 1, 2)
-			f.Devices[0].Updates, f.Devices[0].Lease = tc.updates, tc.lease
+			f.Devices[0].Updates, f.Devices[0].Lease, f.Devices[0].Schedule = tc.updates, tc.lease, "@every 1s"
 			for i := range f.Hosts {
 				f.Hosts[i].MTU = 1508
 			}
@@ -64,7 +68,7 @@ func TestConfigUpdates(t *testing.T) {
 			}, Options{Goal: tc.goal, Now: time.Unix(1e9, 0)})
 			var got findings.Finding
 			for _, one := range p.Findings {
-				if one.Code == findings.UpdatesRefused || one.Code == findings.UpdatesCost {
+				if slices.Contains([]findings.Code{findings.UpdatesRefused, findings.UpdatesCost, findings.ScheduleTooFast}, one.Code) {
 					got = one
 				}
 			}

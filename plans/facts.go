@@ -135,6 +135,9 @@ func (b *builder) updates(n *node) {
 	if n.seen.Err != nil || buckets == 0 {
 		return
 	}
+	if why := n.seen.Facts.OutlastsLease(n.dev); why != "" {
+		b.find(findings.ScheduleTooFast, findings.Error, n, nil, "%s", why)
+	}
 	if why := n.seen.Facts.UpdatesRefused(n.dev); why != "" {
 		b.find(findings.UpdatesRefused, findings.Error, n, nil, "%s", why)
 	} else if cost := n.seen.Facts.UpdatesCost(buckets); cost != "" {

@@ -43,7 +43,7 @@ func (b *builder) judge(n *node) {
 		b.find(findings.LevelWrong, findings.Error, n, nil, "the fleet file says that its level is software, but it cannot do that: %s; give it the level that it has", update.Reason)
 		return
 	}
-	if f := &n.seen.Facts; n.dev.Level.Support == inventory.LevelAuto && f.Update.Level != vlanrules.Refused && n.level.Support != inventory.LevelSoftware {
+	if f := &n.seen.Facts; n.dev.Level.Support == inventory.LevelAuto && f.Update.Level != vlanrules.Refused && !n.level.Updates() {
 		b.find(findings.TPIDNotPossible, findings.Warning, n, nil, "it could update tags, but not in this domain: %s", f.Updates(b.fleet.Profile.TPID).Reason)
 	}
 	if n.level.Support == inventory.LevelDiscard {

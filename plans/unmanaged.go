@@ -34,7 +34,7 @@ func (b *builder) updateRefused(n *node) error {
 func (n *node) noteNothingToDo() {
 	switch {
 	case n.seen.Err != nil || !n.want.Nothing() || !n.seen.Setup.Nothing():
-	case n.level.Support == inventory.LevelNative:
+	case n.level.Support == inventory.LevelNative && !n.level.SetUp:
 		n.leftReason = AloneNative
 	case n.dev.Level.Support == inventory.LevelAuto && n.seen.Facts.SetupOnly:
 		n.leftReason = AloneDiscards

@@ -65,7 +65,7 @@ func (h *Health) Before(ctx context.Context, devices []string) error {
 	if h.first, err = h.readAll(ctx, devices); err != nil {
 		return err
 	}
-	if err := h.soak(ctx); err != nil {
+	if err := vendors.Wait(ctx, h.Soak); err != nil {
 		return err
 	}
 	h.began = time.Now()
@@ -89,17 +89,6 @@ func (h *Health) readAll(ctx context.Context, devices []string) (map[string]map[
 	return out, err
 }
 
-func (h *Health) soak(ctx context.Context) error {
-	timer := time.NewTimer(h.Soak)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
 // health is the error and drop counters of a device's ports; empty where it has none.
 func health(ctx context.Context, t Target) (map[string]vendors.PortHealth, error) {
 	list, err := vendors.Health(ctx, t)
@@ -116,7 +105,7 @@ func health(ctx context.Context, t Target) (map[string]vendors.PortHealth, error
 // After judges a wave. Its errors name the device and the port.
 func (h *Health) After(ctx context.Context, wave string, devices []string) (Judgement, error) {
 	var j Judgement
-	if err := h.soak(ctx); err != nil {
+	if err := vendors.Wait(ctx, h.Soak); err != nil {
 		return j, err
 	}
 	judged := SideBySide(ctx, h.Parallel, devices, false, func(name string) error { return h.judge(ctx, wave, name) })

@@ -25,6 +25,11 @@ type Config struct {
 	Who  string
 	Take bool
 
+	// Claim makes this process the only one on this machine that drives the device that
+	// describes itself so, e.g. by its datapath ID; the error is that another one does.
+	// nil: it need not be.
+	Claim func(identity string) error
+
 	// Note gets what an operator should read of what happens beside the driver's calls,
 	// each as one line, from any goroutine; nil: it is lost. It does not block.
 	Note func(what string)

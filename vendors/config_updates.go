@@ -32,6 +32,31 @@ func (f *Facts) ConfigInterval() Fact[time.Duration] {
 	return f.ConfigUpdates.Interval
 }
 
+// LeasePeriods is how many periods of its schedule a device's lease lasts, so that lost
+// cycles are forgiven.
+const LeasePeriods = 3
+
+// OutlastsLease is why no update of a device with this schedule could end before its lease,
+// and what to write; "" where it could.
+func (f *Facts) OutlastsLease(d *inventory.Device) string {
+	update := f.Traits.MinUpdate.Is
+	schedule, err := inventory.ParseSchedule(d.Schedule)
+	if err != nil {
+		return ""
+	}
+	lease := LeasePeriods * inventory.LongestGap(schedule)
+	if update <= max(lease, 2*f.ConfigInterval().Is) {
+		return ""
+	}
+	waits := ""
+	if f.AckWaits > 1 {
+		waits = fmt.Sprintf(" with its %d waits for what it acknowledged", f.AckWaits)
+	}
+	longer := (update + LeasePeriods - 1) / LeasePeriods
+	return fmt.Sprintf("an update of its rules takes up to %v%s (%s), and a lease lasts %v, %d times its schedule: it would end first, and the ports would keep their fallback: make its schedule longer, e.g. schedule: \"@every %v\"",
+		update.Round(time.Millisecond), waits, f.Traits.MinUpdate.Mark, lease, LeasePeriods, max(time.Second, longer+time.Second-1).Truncate(time.Second))
+}
+
 // WriteTime is how long the device may take to write so many buckets, at most: the whole
 // signal, as when its agent ends. A command line takes about a second for each line.
 func (f *Facts) WriteTime(buckets int) time.Duration {

@@ -10,6 +10,9 @@ import (
 // the device have fallen back, and the dead-man has to be armed again.
 var ErrDeadManFired = errors.New("the dead-man on the device has fired: its ports have fallen back")
 
+// ErrDeadManNotArmed is of a driver that has not armed the dead-man of its device.
+var ErrDeadManNotArmed = errors.New("this process has not armed the dead-man")
+
 // ErrNotProved is the error of a dead-man that has not fired yet, as it has to once.
 var ErrNotProved = errors.New("it has not fired yet")
 

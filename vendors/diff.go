@@ -66,7 +66,7 @@ func DiffProfile(have, want *Setup) []Change {
 
 // DiffFlows lists the changes of a device whose setup is flows of OpenFlow.
 func DiffFlows(have, want *Setup) []Change {
-	out := append(DiffShared(have, want, "flow tables", describeFlows), DiffProfile(have, want)...)
+	out := append(DiffShared(have, want, "flow tables", DescribeShared), DiffProfile(have, want)...)
 	return append(out, DiffPorts(have, want,
 		func(p *PortSetup) string {
 			switch p.Action {
@@ -80,8 +80,8 @@ func DiffFlows(have, want *Setup) []Change {
 		func(_, _ *PortSetup) string { return "" })...)
 }
 
-// describeFlows is what all ports share, in a line.
-func describeFlows(s *Setup) string {
+// DescribeShared is what all ports share, in a line.
+func DescribeShared(s *Setup) string {
 	text := fmt.Sprintf("tpid=0x%04x layout=%s signals=%s on_stale=%s", s.TPID, s.Layout, strings.Join(s.SignalNames(), ","), s.OnStale)
 	if s.WideTPID != 0 {
 		text += fmt.Sprintf(" wide_tpid=0x%04x", s.WideTPID)

@@ -3,6 +3,7 @@ package vendors
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,6 +25,10 @@ type Facts struct {
 	Update   vlanrules.Verdict `json:"update"`   // compare-and-replace of compact tags
 	// ConfigUpdates is what an update costs where it is a change of configuration; nil: it is none.
 	ConfigUpdates *ConfigUpdates `json:"config_updates,omitempty"`
+
+	// Native is a data plane that measures, compares and replaces by itself: csig sets it up
+	// and supervises it.
+	Native bool `json:"is_native,omitempty"`
 
 	// Layout is what one signal takes where the driver lays the entries out by itself; nil:
 	// as vlanrules says of Rules.
@@ -73,6 +78,10 @@ type Setup struct {
 	// left; a device without a place to record it gives it back as "" and says
 	// so in its facts.
 	Profile string
+
+	// Measure is that profile, for a device that measures by itself; only in a wanted
+	// setup, and nil where no more than its hash is known, as in a roll-back.
+	Measure *quantize.Profile
 
 	// Others are TPIDs of CSIG tags beside the domain's own: those of earlier
 	// profiles, which hosts may still send, and of the next one while a domain
@@ -163,6 +172,10 @@ const (
 type PortUpdate struct {
 	Port    string
 	Intents []vlanrules.Intent
+
+	// Rate is the port's capacity in bit/s, for a device that measures by itself, which
+	// takes the locators of Intents and computes S; 0: not known.
+	Rate uint64
 }
 
 // UpdateResult counts what an Update did.
@@ -308,7 +321,7 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 // SetupWith is SetupOf for who knows the profile's hash: it takes longer than all
 // the rest.
 func SetupWith(prof *quantize.Profile, hash string, pol inventory.Policy, dev *inventory.Device) Setup {
-	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash}
+	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash, Measure: prof}
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			s.Signals = append(s.Signals, sig)
@@ -352,3 +365,9 @@ type NoDriverError struct {
 func (e *NoDriverError) Error() string { return e.Err.Error() }
 
 func (e *NoDriverError) Unwrap() error { return e.Err }
+
+// FlowTakes is the error of a port some of whose frames a foreign flow may take, which is
+// at where.
+func FlowTakes(where string) error {
+	return fmt.Errorf("a flow that is not csig's may take its frames in place of csig's flows, and is left alone: delete it, or give csig tables of its own (it is in %s)", where)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -88,4 +89,18 @@ type TableFiller interface {
 
 	// Drain removes what Fill added; idempotent.
 	Drain(ctx context.Context) error
+}
+
+// Measurement is what a data plane that measures by itself has of one port.
+type Measurement struct {
+	Port  string
+	Bytes uint64 // all that it has counted, on the wire; restarts with the data plane
+	Live  bool   // the port writes what follows, and not its fallback
+	S     [len(quantize.Signals)]uint8
+}
+
+// Measurer is a driver of a data plane that measures by itself (Facts.Native).
+type Measurer interface {
+	// Measurements appends those of the setup's ports that are there.
+	Measurements(ctx context.Context, dst []Measurement) ([]Measurement, error)
 }

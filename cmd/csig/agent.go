@@ -196,12 +196,14 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		return device.OpenSource(ctx, &f.Profile, d, 0)
 	}
 	o.OpenDriver = func(d *inventory.Device) (vendors.Driver, error) {
+		cfg := vendors.Config{Device: *d, Who: "csig agent", Note: func(what string) { log.Warn(what) }}
 		if !o.Shadow { // another configuration may be of another platform
 			if err := held.Take(d); err != nil {
 				return nil, err
 			}
+			cfg.Claim = func(identity string) error { return held.Claim(d.Name, identity) }
 		}
-		return all.Open(d.Platform, vendors.Config{Device: *d, Who: "csig agent", Note: func(what string) { log.Warn(what) }})
+		return all.Open(d.Platform, cfg)
 	}
 	o.OnCycle = func() {
 		if server != nil {

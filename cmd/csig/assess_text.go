@@ -158,7 +158,7 @@ func assessLines(d *assess.Device) []assessLine {
 	if d.Driver == "" && d.Level != "discard" && d.Basis != assess.BasisFile {
 		put("strip", capabilityText(&d.Strip))
 	}
-	if d.Level == "software" {
+	if d.Signal != nil {
 		put("lease", capabilityText(&d.Lease))
 	}
 	if t := d.Table; t != nil {

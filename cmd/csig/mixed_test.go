@@ -23,12 +23,13 @@ import (
 // csig has no driver for, or has one for, between Linux leaves with two hosts
 // each. told is whether the file has levels for half of those that cannot
 // update, strips before the others, and has a TPID that all drivers take; else it
-// is what a user who does not know CSIG would write.
-func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
+// is what a user who does not know CSIG would write. drivers are the platforms that csig
+// has one for, of those that it has one for today.
+func mixedFleet(t *testing.T, told bool, drivers ...string) *inventory.Fleet {
 	t.Helper()
 	const devices, each = 200, 8
 	r := all.Default()
-	names := r.Platforms()
+	names := slices.DeleteFunc(r.Platforms(), func(name string) bool { return name == "linux-ebpf" }) // the leaves' twin
 	leaves := devices - each*(len(names)-1)
 	var b, links strings.Builder
 	tpid, apart, optIn := "0x9900", "", ""
@@ -72,11 +73,14 @@ func mixedFleet(t *testing.T, told bool) *inventory.Fleet {
 			if told && p.Offline().ConfigUpdates != nil {
 				group += ", updates: cli, lease: none"
 			}
-			passive := p.Open == nil || p.Offline().SetupOnly // it updates no tags
+			passive := !slices.Contains(drivers, name) || p.Offline().SetupOnly // it updates no tags
 			switch {
 			case slices.Contains([]string{"nxos", "iosxr", "junos-ex", "junos-qfx", "junos-mx"}, name): // over SSH
 			case p.Offline().SetupOnly:
 				group = fmt.Sprintf(", address: %s-%d, management: {gnmi: {plaintext: true}, daemon: {at: here, socket: /run/csig/%[1]s-%[2]d.sock}}", name, i)
+			}
+			if told && p.Open != nil && !slices.Contains(drivers, name) {
+				group += ", experimental: false"
 			}
 			known := told && i > each/2 && passive
 			switch native := p.Offline().Traits.Native.Is; {
@@ -124,7 +128,7 @@ func TestMixedFleet(t *testing.T) {
 		name string
 		told bool
 	}{{"told", true}, {"untold", false}} {
-		fleet := mixedFleet(t, tc.told)
+		fleet := mixedFleet(t, tc.told, all.Default().Drivers()...)
 		a := assessOf(t, fleet)
 		p, err := plans.Build(fleet, device.NewOpener(fleet).Offline, plans.Options{Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0)})
 		if err != nil {
@@ -170,7 +174,7 @@ func TestMixedFleet(t *testing.T) {
 
 // What nothing drives is refused by name before anything is opened.
 func TestNoDriverIsRefused(t *testing.T) {
-	fleet := mixedFleet(t, false)
+	fleet := mixedFleet(t, false, all.Default().Drivers()...)
 	r := device.NewOpener(fleet)
 	for name, want := range map[string]string{
 		"iosxe-1": "csig has no driver for Cisco IOS XE (csig platforms iosxe): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",

@@ -61,6 +61,10 @@ func quiet() error {
 			return fmt.Errorf("switch IPv6 off, so that only wanted frames are on the links: %w", err)
 		}
 	}
+	return loopbackUp()
+}
+
+func loopbackUp() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)

@@ -29,6 +29,10 @@ func Tests(m interface{ Run() int }, setup func() (cleanup func(), err error)) {
 	os.Exit(testsInside(m, setup))
 }
 
+// Loopback is a setup of Tests, for peers that listen at 127.0.0.1: frames have namespaces of
+// their own.
+func Loopback() (cleanup func(), err error) { return func() {}, loopbackUp() }
+
 func testsInside(m interface{ Run() int }, setup func() (func(), error)) int {
 	if setup != nil {
 		cleanup, err := setup()
