@@ -92,7 +92,7 @@ func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err er
 		tpid = d.setup.TPID
 	}
 	p := s.pathOf(tpid)
-	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.strangers(), p.takesVLANs(d.cfg.OrdinaryVLANs), *f}, nil
+	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.foreignNote(), p.takesVLANs(d.cfg.OrdinaryVLANs), *f}, nil
 }
 
 // same compares conditions, but for numbers in the reason that the next look may find

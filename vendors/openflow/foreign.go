@@ -71,8 +71,8 @@ func (s *state) foreignAt(key ofp.Key) bool {
 	return false
 }
 
-// strangers says that there are foreign flows in csig's tables; "" where there are none.
-func (s *state) strangers() string {
+// foreignNote says that there are foreign flows in csig's tables; "" where there are none.
+func (s *state) foreignNote() string {
 	if len(s.foreign) == 0 {
 		return ""
 	}
