@@ -37,7 +37,7 @@ func refuse(err error) error {
 	return &vendors.PermanentError{Err: err}
 }
 
-// may tells whether the configuration is this daemon's to change.
+// may reports whether the configuration is this daemon's to change.
 func (d *Daemon) may() error {
 	switch {
 	case d.closed:
@@ -221,7 +221,7 @@ func (d *Daemon) incomplete(ctx context.Context, r *running) error {
 	return fmt.Errorf("device %s: the configuration is in force, but its setup is not complete, and is tried again: %s", r.dev.Name, why)
 }
 
-// sameSource tells whether two configurations read the same counters of the
+// sameSource reports whether two configurations read the same counters of the
 // same ports.
 func sameSource(a, b *running) bool {
 	if !sameCounting(a.agent, b.fleet.Profile.TPID, b.dev) || len(a.dev.Ports) != len(b.dev.Ports) {
@@ -235,7 +235,7 @@ func sameSource(a, b *running) bool {
 	return true
 }
 
-// sameCounting tells whether counters are read in the same way. The TPID may
+// sameCounting reports whether counters are read in the same way. The TPID may
 // decide what they count.
 func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 	d := &a.cfg.Device

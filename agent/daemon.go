@@ -329,7 +329,7 @@ func (d *Daemon) WriteLimit() time.Duration {
 	return (&vendors.Facts{}).WriteTime(0)
 }
 
-// Waits tells whether the daemon runs no configuration.
+// Waits reports whether the daemon runs no configuration.
 func (d *Daemon) Waits() bool { return d.current() == nil }
 
 // Left is what the daemon leaves on the device, as it was last seen there.

@@ -52,7 +52,7 @@ type observation struct {
 	because  string            // the error of the cycle that it looked for
 }
 
-// lookDueLocked tells whether the last look was long ago, or the lease has ended
+// lookDueLocked reports whether the last look was long ago, or the lease has ended
 // since.
 func (a *Agent) lookDueLocked(now time.Time) bool {
 	c := &a.cycle
@@ -237,7 +237,7 @@ func (a *Agent) Left() string {
 	return text
 }
 
-// gone tells whether nothing of ours was seen on the device.
+// gone reports whether nothing of ours was seen on the device.
 func (a *Agent) gone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

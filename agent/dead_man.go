@@ -35,14 +35,14 @@ const deadManGrace = 5 * time.Second
 // deadManTries is how often it may be let to fire for its proof: a switch that was busy once is not broken.
 const deadManTries = 2
 
-// needsDeadMan tells whether a dead-man on the device is what withdraws the signal.
+// needsDeadMan reports whether a dead-man on the device is what withdraws the signal.
 func (a *Agent) needsDeadMan() bool {
 	f := &a.facts
 	return !a.cfg.Shadow && f.Lease.Level == vlanrules.Refused && f.ConfigUpdates != nil && f.ConfigUpdates.DeadMan != "" && a.cfg.Device.Lease != inventory.LeaseNone &&
 		slices.ContainsFunc(a.ports, func(p port) bool { return p.cfg.Action == vlanrules.Update })
 }
 
-// deadManReady tells whether the device may be updated, and arms its dead-man and lets it
+// deadManReady reports whether the device may be updated, and arms its dead-man and lets it
 // fire until then.
 func (a *Agent) deadManReady(ctx context.Context, lease time.Duration) (bool, error) {
 	if !a.needsDeadMan() {

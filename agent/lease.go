@@ -80,7 +80,7 @@ func (a *Agent) release() error {
 // have expired, when it stops, and when it starts, since the age of what it finds
 // is unknown. When it is killed, the last values stay advertised.
 
-// withoutLeaseLocked tells whether the device has no lease.
+// withoutLeaseLocked reports whether the device has no lease.
 func (a *Agent) withoutLeaseLocked() bool {
 	return a.facts.Lease.Level == vlanrules.Refused && !a.cfg.Shadow
 }
@@ -103,7 +103,7 @@ func (a *Agent) noteRenewalNoLease(fellBack bool) {
 	log.Warn("no cycle had completed for too long: the device cannot expire rules, and the last values stayed advertised; they are current again")
 }
 
-// fallbackDueLocked tells whether ports have to fall back on a device without lease support.
+// fallbackDueLocked reports whether ports have to fall back on a device without lease support.
 func (a *Agent) fallbackDueLocked(now time.Time) bool {
 	c := &a.cycle
 	return a.withoutLeaseLocked() && !c.LeaseEnds.IsZero() && now.After(c.LeaseEnds) && !c.seen.fallback && c.seen.plane == ""

@@ -74,7 +74,7 @@ func (d *Daemon) mayTry(port string, tag []byte) (platform string, err error) {
 	return r.dev.Platform, nil
 }
 
-// isTag tells whether these are the bytes of a CSIG tag, by the TPIDs of the
+// isTag reports whether these are the bytes of a CSIG tag, by the TPIDs of the
 // domain and those that were its own or are to be.
 func isTag(tag []byte, own *inventory.Fleet) bool {
 	if len(tag) != 4 && len(tag) != 8 {

@@ -28,7 +28,7 @@ func own(text []byte) []byte {
 	return append([]byte(ownFirst), text...)
 }
 
-// foreign tells whether there is something at path that csig did not write: a
+// foreign reports whether there is something at path that csig did not write: a
 // file without the mark, or no regular file.
 func foreign(path string) (bool, error) {
 	info, err := os.Lstat(path)

@@ -30,7 +30,7 @@ type pacing struct {
 	dropped uint64 // values that a newer one replaced before they were sent
 }
 
-// mayWriteLocked tells whether a change of configuration may be made now, where it is one.
+// mayWriteLocked reports whether a change of configuration may be made now, where it is one.
 func (a *Agent) mayWriteLocked(now time.Time) bool {
 	return a.facts.ConfigUpdates == nil || a.pacing.last.IsZero() || now.Sub(a.pacing.last) >= a.facts.ConfigInterval().Is
 }
@@ -53,7 +53,7 @@ func (a *Agent) wrote() {
 // observedFor is how long bucket changes are counted before a rate is made of them.
 const observedFor = 10 * time.Minute
 
-// pace takes the ports out of a.updates whose values have to wait, and tells whether there may
+// pace takes the ports out of a.updates whose values have to wait, and reports whether there may
 // be an update at all: without a lease that it renews there is none that changes nothing. The error is
 // that of an update that failed and may not be tried again yet.
 func (a *Agent) pace(now time.Time) (bool, error) {
@@ -114,7 +114,7 @@ func (p *port) note(c *pacing, now time.Time) {
 	}
 }
 
-// worse tells whether a port's value is worse than what it was told to write last, for some
+// worse reports whether a port's value is worse than what it was told to write last, for some
 // signal. One that it never wrote is.
 func (p *port) worse() bool {
 	if len(p.sent) != len(p.intents) {

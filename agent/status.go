@@ -110,7 +110,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	return out
 }
 
-// stateNow is a port's state and the reason for it, with its code. measured tells whether the
+// stateNow is a port's state and the reason for it, with its code. measured reports whether the
 // last measurement still holds.
 func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (state string, code findings.Code, reason string) {
 	c, plane := &a.cycle, s.DataPlane

@@ -207,7 +207,7 @@ type assessed struct {
 	ports []plans.Level // in the order of the device
 }
 
-// blind tells whether tags must not reach the device.
+// blind reports whether tags must not reach the device.
 func (d *assessed) blind() bool {
 	return d.level.Support == inventory.LevelDiscard || d.level.Support == plans.LevelUnknown
 }

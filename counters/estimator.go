@@ -194,7 +194,7 @@ func (e *Estimator) restart(s *Sample) {
 // readings: what a reading may be held up on its way.
 const stepTolerance = 250 * time.Millisecond
 
-// stepped says whether a clock that moved by gap was set meanwhile, if our clock went
+// stepped reports whether a clock that moved by gap was set meanwhile, if our clock went
 // from before to now. One that runs wrong by less than an eighth is believed.
 func stepped(gap time.Duration, before, now time.Time) bool {
 	if before.IsZero() || now.IsZero() {

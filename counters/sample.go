@@ -64,7 +64,7 @@ type Sample struct {
 	Err error
 }
 
-// Freshness says whether a reading has anything new.
+// Freshness reports whether a reading has anything new.
 type Freshness uint8
 
 // What a reading can be.

@@ -94,7 +94,7 @@ func listenKey(machine, at string, taken map[string]originID) string {
 	return of + ip.String()
 }
 
-// covers tells whether a listener at an address has the connections to another one: that
+// covers reports whether a listener at an address has the connections to another one: that
 // of no address has all of its family, and :: those of IPv4, too.
 func covers(ip, other netip.Addr) bool {
 	return ip.IsUnspecified() && (ip.Is6() || other.Is4())

@@ -70,7 +70,7 @@ func (b *blockKeys) add(k *key, depth int) {
 	}
 }
 
-// secretKey says whether a key's name promises a secret.
+// secretKey reports whether a key's name promises a secret.
 func secretKey(key string) bool {
 	for _, part := range []string{"community", "passw", "passphrase", "secret", "credential", "token"} {
 		if strings.Contains(key, part) {
@@ -188,7 +188,7 @@ func (h *hider) line(line string) int {
 	return cut
 }
 
-// hides says whether the value of the key at a column has to be hidden, and keeps
+// hides reports whether the value of the key at a column has to be hidden, and keeps
 // in mind what the key means for the lines behind.
 func (h *hider) hides(key string, column int, value string, inFlow bool) bool {
 	value = strings.TrimRight(value, " \t")

@@ -159,7 +159,7 @@ func TestSlipsShowNoSecret(t *testing.T) {
 	}
 }
 
-// within says whether an index is inside of an occurrence of a word.
+// within reports whether an index is inside of an occurrence of a word.
 func within(text string, at int, word string) bool {
 	for from := max(0, at-len(word)+1); from <= at; from++ {
 		if strings.HasPrefix(text[from:], word) {

@@ -38,7 +38,7 @@ func (l *layered[T]) originOf(name string) originID {
 	return l.at[keysOf[T]().key(name).number]
 }
 
-// isLost says whether one of some keys could not be read.
+// isLost reports whether one of some keys could not be read.
 func (l *layered[T]) isLost(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return l.lost>>keysOf[T]().key(name).number&1 == 1 })
 }

@@ -58,12 +58,12 @@ type ListeningKeys interface {
 // tag is not the first one.
 type TagKeys interface {
 	PlatformKeys
-	// InnerTag tells whether the CSIG tag stands behind another, so that the switch need not
+	// InnerTag reports whether the CSIG tag stands behind another, so that the switch need not
 	// know its TPID. Nil keys are those of a device whose file says nothing.
 	InnerTag() bool
 }
 
-// InnerTag tells whether the platform's own keys say that the CSIG tag stands behind another.
+// InnerTag reports whether the platform's own keys say that the CSIG tag stands behind another.
 func (d *Device) InnerTag() bool {
 	keys, ok := OwnKeys[TagKeys](d)
 	if p := platforms[d.Platform]; !ok && p != nil {
@@ -72,7 +72,7 @@ func (d *Device) InnerTag() bool {
 	return ok && keys.InnerTag()
 }
 
-// native tells whether the device measures by itself.
+// native reports whether the device measures by itself.
 func (d *Device) native() bool {
 	p := platforms[d.Platform]
 	return p != nil && p.Native

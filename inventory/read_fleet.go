@@ -136,7 +136,7 @@ func portNameProblem(name, platform string) string {
 	return ""
 }
 
-// isPlainPort tells whether a name is one that every platform takes: letters and
+// isPlainPort reports whether a name is one that every platform takes: letters and
 // digits, 15 at most.
 func isPlainPort(name string) bool {
 	for i := range len(name) {

@@ -219,7 +219,7 @@ func called(n ast.Node, right func(name string) bool) string {
 // get returns a key's value, nil when it is absent or was reported.
 func (m Mapping) get(key string) ast.Node { return m.values[key].value }
 
-// tried tells whether the mapping has a key, be it misspelt or without a value.
+// tried reports whether the mapping has a key, be it misspelt or without a value.
 func (m Mapping) tried(key string) bool {
 	_, there := m.values[key]
 	return there || slices.Contains(m.meant, key)
@@ -261,7 +261,7 @@ func (m Mapping) refuse(because string, keys ...string) {
 	}
 }
 
-// Has says whether a key is there, right or wrong.
+// Has reports whether a key is there, right or wrong.
 func (m Mapping) Has(key string) bool {
 	_, there := m.values[key]
 	return there

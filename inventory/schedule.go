@@ -120,7 +120,7 @@ func longestSpecGap(s *cron.SpecSchedule) time.Duration {
 	return gap
 }
 
-// dueOn says whether a schedule is due on a day. Cron joins day of month and
+// dueOn reports whether a schedule is due on a day. Cron joins day of month and
 // day of week by "or", unless one of them is a star.
 func dueOn(s *cron.SpecSchedule, day time.Time) bool {
 	const star = 1 << 63

@@ -150,7 +150,7 @@ func expandRead(text string) []string {
 	return list
 }
 
-// isPattern tells whether a text is a name, or stands for some.
+// isPattern reports whether a text is a name, or stands for some.
 func isPattern(text string) bool {
 	list, err := expand(text)
 	return err == nil && isName(list[0])

@@ -36,7 +36,7 @@ func nearestWord(word string, known []string) string {
 	return best
 }
 
-// otherNumber tells whether two names differ in their numbers alone: one is then no
+// otherNumber reports whether two names differ in their numbers alone: one is then no
 // slip of the other.
 func otherNumber(a, b string) bool {
 	bare := func(s string) string {

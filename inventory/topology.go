@@ -106,7 +106,7 @@ func (t *cabling) connect() {
 	}
 }
 
-// plugged tells whether a cable under links has connected one end to another.
+// plugged reports whether a cable under links has connected one end to another.
 func (t *cabling) plugged(near, far end, name Peer) bool {
 	if near.i < 0 {
 		return true // a host has as many as it likes

@@ -27,7 +27,7 @@ func (r *reader) path(n ast.Node, what string) (string, bool) {
 	return s, true
 }
 
-// printableLine says whether a text is one line that can be shown and written.
+// printableLine reports whether a text is one line that can be shown and written.
 func printableLine(s string, most int) bool {
 	return len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

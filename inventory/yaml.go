@@ -285,7 +285,7 @@ func (s *shape) countEmpty(t *token.Token, col int) {
 	}
 }
 
-// followedByNothing says whether the key or list entry that ends with t, and
+// followedByNothing reports whether the key or list entry that ends with t, and
 // starts at col, has no value; comments do not count.
 func followedByNothing(t *token.Token, col int) bool {
 	next := t.Next

@@ -154,7 +154,7 @@ type Level struct {
 	SetUp   bool // csig gives its ports a setup though no rules of its update tags (vendors.Facts.SetupOnly and Native)
 }
 
-// Updates tells whether csig has the device's ports compare and replace, by rules or by
+// Updates reports whether csig has the device's ports compare and replace, by rules or by
 // what the device does itself.
 func (l *Level) Updates() bool {
 	return l.Support == inventory.LevelSoftware || l.Support == inventory.LevelNative && l.SetUp

@@ -132,7 +132,7 @@ func (b *builder) openHosts(n *node) {
 	}
 }
 
-// sameTransit tells whether frames between devices are treated alike under two
+// sameTransit reports whether frames between devices are treated alike under two
 // setups: whether they differ in nothing but ports that face hosts.
 func sameTransit(a, b *vendors.Setup, receiver map[string]bool) bool {
 	if a.Nothing() && b.Nothing() {

@@ -179,7 +179,7 @@ func (b *builder) silent(n *node) {
 	b.add(findings.Merge(list)...)
 }
 
-// StripsItself tells whether ports with action: strip do so without csig: the
+// StripsItself reports whether ports with action: strip do so without csig: the
 // operator says so who gives a device that csig sets nothing up on its level.
 func StripsItself(d *inventory.Device, unmanaged bool) bool {
 	switch d.Level.Support {

@@ -115,7 +115,7 @@ func (b *builder) unlisted() {
 	}
 }
 
-// facesHost tells whether no device of the fleet is known to be at a port's
+// facesHost reports whether no device of the fleet is known to be at a port's
 // other end.
 func (b *builder) facesHost(p *inventory.Port) bool {
 	_, device := b.index[p.Peer.Device]
@@ -166,7 +166,7 @@ func (b *builder) mixed() {
 	}
 }
 
-// onPath tells whether tags may cross a device: whether another device of the
+// onPath reports whether tags may cross a device: whether another device of the
 // fleet is at one of its links.
 func (b *builder) onPath(n *node) bool {
 	return slices.ContainsFunc(n.dev.Ports, func(p inventory.Port) bool {

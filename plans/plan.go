@@ -143,7 +143,7 @@ type Totals struct {
 	Devices    int `json:"devices"` // with at least one change
 }
 
-// Empty tells whether there is nothing to do.
+// Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Stages) == 0 }
 
 // Errors are the findings that stop the plan.
@@ -197,7 +197,7 @@ func (p *Plan) Write(w io.Writer) error {
 // JournalHead is how every journal of an apply begins.
 const JournalHead = `{"seq":1,"at":"`
 
-// IsPlan tells whether a file that begins like this is a plan of any version.
+// IsPlan reports whether a file that begins like this is a plan of any version.
 func IsPlan(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"format":"csig.plan/`)) }
 
 // Read reads a plan that Write wrote. An altered, cut or foreign file, and one of

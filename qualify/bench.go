@@ -39,7 +39,7 @@ type Port struct {
 	// Link takes the card's link down or up; nil: that cannot be done from here.
 	Link func(up bool) error
 
-	// Carrier tells whether the card has a carrier, and how often that changed; nil: that
+	// Carrier reports whether the card has a carrier, and how often that changed; nil: that
 	// is not known.
 	Carrier func() (up bool, changes uint32, err error)
 

@@ -195,7 +195,7 @@ const (
 	expeditedPC = 5
 )
 
-// overtakes tells whether frames that follow others leave before those that wait. It counts
+// overtakes reports whether frames that follow others leave before those that wait. It counts
 // once half of the first were waiting.
 func (t *Trial) overtakes(ctx context.Context, first, then Frame) (bool, error) {
 	for range queueing {
@@ -228,7 +228,7 @@ func (t *Trial) overtakes(ctx context.Context, first, then Frame) (bool, error) 
 	return false, Cannot("no burst of %d frames waits at %s: %s", queued, t.Ports[1].Name, t.slower())
 }
 
-// pcpOvertakes tells whether a VLAN tag's PCP chooses a queue; no VLAN, no queue.
+// pcpOvertakes reports whether a VLAN tag's PCP chooses a queue; no VLAN, no queue.
 func (t *Trial) pcpOvertakes(ctx context.Context) (bool, error) {
 	vid, err := t.carried(ctx)
 	if why := (*notTested)(nil); errors.As(err, &why) {

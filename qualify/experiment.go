@@ -103,7 +103,7 @@ func (r *Result) List(name string) []string {
 	return nil
 }
 
-// Has tells whether there is a fault whose code begins so.
+// Has reports whether there is a fault whose code begins so.
 func (r *Result) Has(code string) bool {
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return strings.HasPrefix(f.Code, code) })
 }

@@ -62,7 +62,7 @@ func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 	return f, nil
 }
 
-// measured tells whether a key of a facts entry has a value.
+// measured reports whether a key of a facts entry has a value.
 func measured(f *inventory.Facts, key string) bool {
 	v := reflect.ValueOf(f).Elem()
 	for i := range v.NumField() {

@@ -340,7 +340,7 @@ func runPFC(ctx context.Context, t *Trial) error {
 	return nil
 }
 
-// paused tells whether a frame with these tags does not arrive while port 1 is sent PFC.
+// paused reports whether a frame with these tags does not arrive while port 1 is sent PFC.
 func (t *Trial) paused(ctx context.Context, tags []byte) (bool, error) {
 	stop, ended := make(chan struct{}), make(chan error, 1)
 	pause := pauseFrame(t.Ports[1].MAC)

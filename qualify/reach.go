@@ -63,7 +63,7 @@ func (b *Bench) Others(from int) []int {
 	return out
 }
 
-// gets tells whether a frame for one port arrives where it should at another: at itself, or
+// gets reports whether a frame for one port arrives where it should at another: at itself, or
 // at any member of the LAG.
 func (b *Bench) gets(to, at int) bool { return to == at || b.lag && to > 0 && at > 0 }
 

@@ -20,7 +20,7 @@ var chance = []struct{ kind, code, text string }{
 	{"late", "late", "frames arrive late"},
 }
 
-// isChance tells whether a fault says nothing of the tag.
+// isChance reports whether a fault says nothing of the tag.
 func isChance(f Fault) bool {
 	for _, c := range chance {
 		if c.code == f.Code {

@@ -11,7 +11,7 @@ const rounds = 5
 // tried is what became of one frame that was sent several times.
 type tried []Seen
 
-// reached tells whether it arrived at a port once at least.
+// reached reports whether it arrived at a port once at least.
 func (l tried) reached(port int) bool { return l.at(port) != nil }
 
 // at is a time that it arrived at a port, if there is one untouched; nil: it never did.
@@ -70,7 +70,7 @@ func (t *Trial) several(ctx context.Context, from int, frames []Frame) ([]tried,
 	return out, nil
 }
 
-// tooMany tells whether so many losses by chance leave too few frames to judge by.
+// tooMany reports whether so many losses by chance leave too few frames to judge by.
 func tooMany(n, of int) bool { return n > 0 && n*maxLoss > of }
 
 // maxLoss is the share of losses by chance above which nothing is judged: one in so many.

@@ -139,7 +139,7 @@ func compared(tci uint16, layout quantize.Layout, intents []vlanrules.Intent) ui
 	return tci
 }
 
-// wrote tells whether a tag left as compared has it, but for PCP and DEI: what becomes of
+// wrote reports whether a tag left as compared has it, but for PCP and DEI: what becomes of
 // these is for the experiments marks and rewrite.
 func wrote(sent, got uint16, setup *vendors.Setup, intents []vlanrules.Intent) bool {
 	return (got^compared(sent, setup.Layout, intents))&0xfff == 0

@@ -119,7 +119,7 @@ const (
 	series = 8
 )
 
-// enough tells whether so many changes count of those that should.
+// enough reports whether so many changes count of those that should.
 func enough(counted, of int) bool { return 4*counted >= 3*of }
 
 // soon says when frames have a new value.

@@ -196,7 +196,7 @@ func rewrite(ctx context.Context, t *Trial) error {
 	return nil
 }
 
-// nearlyAll tells whether so many frames are enough for what is said of all: reserved VIDs,
+// nearlyAll reports whether so many frames are enough for what is said of all: reserved VIDs,
 // which some switches drop, are less than this leaves out.
 func nearlyAll(n, of int) bool { return of > 0 && n*20 >= of*19 }
 

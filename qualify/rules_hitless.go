@@ -207,7 +207,7 @@ func sinceChange(list []changed, at time.Time) string {
 	return "none"
 }
 
-// among tells whether a value gives this that may have been in force: it was set before
+// among reports whether a value gives this that may have been in force: it was set before
 // the frame arrived, and replaced no longer before the frame left than patience. How late a
 // value is, is for the experiment rule-change.
 func (t *Trial) among(list []changed, setup *vendors.Setup, f *Seen, sent, got uint16) bool {

@@ -20,7 +20,7 @@ type wrongs struct {
 	without int // of unjudged, tags that no rule can match
 }
 
-// unmatched tells whether a tag was left as it came that no rule can match, as the driver says.
+// unmatched reports whether a tag was left as it came that no rule can match, as the driver says.
 func (w *wrongs) unmatched(x wrong) bool {
 	vid := x.sent & 0xfff
 	if x.rest != "" || x.got != x.sent || vid >= w.caps.VIDMin && (w.caps.VIDMax == 0 || vid <= w.caps.VIDMax) {
@@ -126,7 +126,7 @@ func (f fates) add(seen []Seen) {
 	}
 }
 
-// sameButMarks tells whether a tag that a rule took differs from what it should be just
+// sameButMarks reports whether a tag that a rule took differs from what it should be just
 // as it does where there is no rule: in PCP and DEI.
 func sameButMarks(plain, sent, got, want uint16) bool {
 	return plain&0xfff == sent&0xfff && got&0xfff == want&0xfff && (plain^sent)&0xf000 == (got^want)&0xf000

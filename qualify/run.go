@@ -233,7 +233,7 @@ func (t *Trial) Calibrated(experiment, number string) (float64, bool) {
 	return 0, false
 }
 
-// Cable tells whether there is a cable in the place of a switch.
+// Cable reports whether there is a cable in the place of a switch.
 func (t *Trial) Cable() bool { return t.runner != nil && t.runner.o.IsCable }
 
 // Setup is the setup of the bench's ports with one action, as the fleet file has the rest.

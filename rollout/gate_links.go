@@ -100,7 +100,7 @@ func (h *Health) cables(devices []string) []cable {
 	return out
 }
 
-// probesLinks tells whether links are tried at all: where no tag is to cross
+// probesLinks reports whether links are tried at all: where no tag is to cross
 // them any more, there is nothing to find out.
 func (h *Health) probesLinks() bool { return h.Fleet != nil && h.Plan.Goal == plans.RollOut }
 

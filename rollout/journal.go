@@ -445,13 +445,13 @@ func (j *Journal) Count(events ...Event) int {
 	return n
 }
 
-// Started tells whether any step has begun: before, there is nothing to undo.
+// Started reports whether any step has begun: before, there is nothing to undo.
 func (j *Journal) Started() bool { return len(j.state.last) > 0 }
 
 // Discard closes the journal and removes its file.
 func (j *Journal) Discard() error { return errors.Join(os.Remove(j.Path()), j.Close()) }
 
-// Exists tells whether the journal is still at its path.
+// Exists reports whether the journal is still at its path.
 func (j *Journal) Exists() bool {
 	f, ok := j.file.(*os.File)
 	if !ok {

@@ -167,13 +167,13 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 	return nil
 }
 
-// stops tells whether a wave is the one to pause after: STAGE/WAVE, the wave of
+// stops reports whether a wave is the one to pause after: STAGE/WAVE, the wave of
 // any stage, or the last of a stage.
 func stops(after string, stage *plans.Stage, w *plans.Wave) bool {
 	return after == stage.Name+"/"+w.Name || after == w.Name || after == stage.Name && w == &stage.Waves[len(stage.Waves)-1]
 }
 
-// HasWave tells whether a run can pause after that wave or stage.
+// HasWave reports whether a run can pause after that wave or stage.
 func HasWave(p *plans.Plan, after string) bool {
 	for i := range p.Stages {
 		for k := range p.Stages[i].Waves {

@@ -39,7 +39,7 @@ func Look(ctx context.Context, d Driver) (DataPlane, error) {
 	return DataPlane{Setup: s}, err
 }
 
-// Nothing tells whether there is nothing of ours, nor a daemon with a configuration.
+// Nothing reports whether there is nothing of ours, nor a daemon with a configuration.
 func (s *Setup) Nothing() bool {
 	return s.TPID == 0 && len(s.Ports) == 0 && s.Damaged == "" && s.Config == ""
 }

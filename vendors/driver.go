@@ -132,10 +132,10 @@ type PortSetup struct {
 	Damaged string // only from Observe: what is not as Apply leaves it
 }
 
-// Strips tells whether the port removes tags of any kind.
+// Strips reports whether the port removes tags of any kind.
 func (p *PortSetup) Strips() bool { return p.Action == vlanrules.Strip || p.StripOthers }
 
-// Strips tells whether any port removes tags.
+// Strips reports whether any port removes tags.
 func (s *Setup) Strips() bool {
 	return slices.ContainsFunc(s.Ports, func(p PortSetup) bool { return p.Strips() })
 }

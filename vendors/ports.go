@@ -94,7 +94,7 @@ func (s *Setup) ActionOf(port string) vlanrules.Action {
 	return vlanrules.Passthrough
 }
 
-// HasPort tells whether a setup names a port.
+// HasPort reports whether a setup names a port.
 func (s *Setup) HasPort(port string) bool {
 	return slices.ContainsFunc(s.Ports, func(p PortSetup) bool { return p.Port == port })
 }

@@ -161,7 +161,7 @@ var actions = map[string]vlanrules.Action{
 	vlanrules.Strip.String():       vlanrules.Strip,
 }
 
-// IsProfileHash tells whether a text can be a profile's hash.
+// IsProfileHash reports whether a text can be a profile's hash.
 func IsProfileHash(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }

@@ -87,10 +87,10 @@ type Fact[T any] struct {
 	Source
 }
 
-// Known tells whether anything is stated.
+// Known reports whether anything is stated.
 func (s Source) Known() bool { return s.Mark != Unknown }
 
-// Sure tells whether it was tried or read, and not inferred.
+// Sure reports whether it was tried or read, and not inferred.
 func (s Source) Sure() bool { return s.Mark == Ran || s.Mark == Read }
 
 // That makes statements about a platform that share a source:
@@ -149,7 +149,7 @@ const (
 	FieldL4  Field = "L4"
 )
 
-// Has tells whether the list has a field.
+// Has reports whether the list has a field.
 func (f Fields) Has(x Field) bool { return slices.Contains(f, x) }
 
 // Position is which tag of a frame rules see.
@@ -204,7 +204,7 @@ type TPIDs struct {
 	AsVLAN bool     `json:"as_vlan"` // setting one makes it a VLAN tag's
 }
 
-// Takes tells whether a TPID can be set.
+// Takes reports whether a TPID can be set.
 func (t TPIDs) Takes(tpid uint16) bool { return t.Any || slices.Contains(t.List, tpid) }
 
 // TPIDList is a list of TPIDs.
@@ -246,7 +246,7 @@ const (
 	StripFlag StripMeans = "port flag" // a port's setting does
 )
 
-// ForVLAN tells whether the platform takes this TPID for a VLAN tag's without
+// ForVLAN reports whether the platform takes this TPID for a VLAN tag's without
 // being told to.
 func (t *Traits) ForVLAN(tpid uint16) bool { return slices.Contains(t.VLANTPIDs.Is, tpid) }
 

@@ -35,7 +35,7 @@ type PortSignal struct {
 // Reset is after the port's fallback was programmed in place of its intents.
 func (g *PortSignal) Reset() { g.given = false }
 
-// Given tells whether the port was given intents.
+// Given reports whether the port was given intents.
 func (g *PortSignal) Given() bool { return g.given }
 
 // Intents are those that it was given last, not to be changed; none after Reset.
@@ -46,7 +46,7 @@ func (g *PortSignal) Intents() []vlanrules.Intent {
 	return g.intents
 }
 
-// Refused tells whether they cannot be carried out.
+// Refused reports whether they cannot be carried out.
 func (g *PortSignal) Refused() bool { return g.refused != nil }
 
 // Worst is the worst bucket of the intents, as Worst has it.
@@ -96,7 +96,7 @@ func (g *PortSignal) err() error {
 }
 
 // TakeOver applies the setup that is found on the device, for the first Update of a
-// driver that was given none. taken tells whether that worked, whatever single ports
+// driver that was given none. taken reports whether that worked, whatever single ports
 // lack: that comes up again in Update.
 func TakeOver(ctx context.Context, d Driver, taken func() bool) error {
 	s, err := d.Observe(ctx)

@@ -87,7 +87,7 @@ func fireDeadMan(ctx context.Context, sw *comwaretest.Switch) {
 	})
 }
 
-// probeAnswered sends a probe as the switch does, and tells whether it comes back.
+// probeAnswered sends a probe as the switch does, and reports whether it comes back.
 func probeAnswered(ctx context.Context, address string, within time.Duration) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "udp", address)

@@ -22,7 +22,7 @@ const (
 	V3  Version = "3"
 )
 
-// Discards says whether a device's packet counters include packets that it
+// Discards reports whether a device's packet counters include packets that it
 // discarded instead of sending (RFC 2863 permits it; see the package comment), as the
 // fleet file spells it.
 type Discards string
@@ -70,7 +70,7 @@ type Config struct {
 	// Overhead is what a packet costs on the wire beyond the agent's octets, in
 	// bytes. 0 is 24 for net-snmp on Linux, whose octets have no FCS, else 20.
 	Overhead uint8
-	// Discards says whether packets include discarded ones; "" is DiscardsLearn.
+	// Discards reports whether packets include discarded ones; "" is DiscardsLearn.
 	Discards Discards
 	// Recheck is how often names, link status, speed and discontinuity are read
 	// again on agents that have ifTableLastChange. 0 is at every reading. It is

@@ -20,7 +20,7 @@ const (
 	stillRounds = 2
 )
 
-// wide says whether the octets are ifHCOutOctets.
+// wide reports whether the octets are ifHCOutOctets.
 func (p *port) wide() bool { return p.need.has(ifHCOutOctets) }
 
 // kinds are the columns that the sample is made of.

@@ -36,7 +36,7 @@ func (s *Source) build() (err error) {
 	return nil
 }
 
-// lean says whether some readings may leave out what only changes rarely.
+// lean reports whether some readings may leave out what only changes rarely.
 func (s *Source) lean() bool { return s.cfg.Recheck > 0 && s.hasLastChange }
 
 // requests divides the ports into requests.

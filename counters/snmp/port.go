@@ -127,7 +127,7 @@ const (
 	operUnknown = 4
 )
 
-// up says whether the link carries frames. An agent that does not know it
+// up reports whether the link carries frames. An agent that does not know it
 // (unknown) has no reason to think that it does not.
 func (p *port) up() bool {
 	return p.val[ifOperStatus] == operUp || p.val[ifOperStatus] == operUnknown

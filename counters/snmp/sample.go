@@ -105,7 +105,7 @@ func (s *Source) advance(p *port, octets uint64, wide bool) (packets uint64, deg
 	return packets, degraded, err
 }
 
-// plausible says whether 32-bit packet counters that went down can have wrapped,
+// plausible reports whether 32-bit packet counters that went down can have wrapped,
 // given the octets sent; otherwise they were reset.
 func (p *port) plausible(sent uint64) bool {
 	h := &p.hist

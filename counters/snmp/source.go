@@ -377,7 +377,7 @@ func (s *Source) noteUptime(ticks uint32) {
 	}
 }
 
-// alive says whether the agent answers the smallest of questions.
+// alive reports whether the agent answers the smallest of questions.
 func (s *Source) alive(ctx context.Context) bool {
 	p := &pdu{kind: gosnmp.GetRequest}
 	p.ask(sysUpTime.at(0), noPort, uptimeScalar)

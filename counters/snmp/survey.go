@@ -301,7 +301,7 @@ func (s *Source) columnsAtOnce(ctx context.Context, ports []int32, cols mask) er
 	return nil
 }
 
-// halve says whether err calls for smaller PDUs than one of n bindings, and
+// halve reports whether err calls for smaller PDUs than one of n bindings, and
 // makes them so.
 func (s *Source) halve(ctx context.Context, err error, n int) bool {
 	var status *StatusError
@@ -403,7 +403,7 @@ const (
 	lookAgainDown = time.Minute      // a port that is down, without ifTableLastChange
 )
 
-// dueSurvey says whether a survey may find more than the last one.
+// dueSurvey reports whether a survey may find more than the last one.
 func (s *Source) dueSurvey() bool {
 	if s.inquiry != nil {
 		return true

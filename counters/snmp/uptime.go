@@ -21,7 +21,7 @@ const (
 	uptimeJitter = time.Second
 )
 
-// advance takes a reading and says whether the agent restarted since the one
+// advance takes a reading and reports whether the agent restarted since the one
 // before. It restarted when sysUpTime went back other than by its wrap
 // after 497 days, or advanced by less than the time that passed.
 func (u *uptime) advance(ticks uint32, at time.Time) (restarted bool) {

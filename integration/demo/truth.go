@@ -123,7 +123,7 @@ func judge(hops []*truth, passage []time.Time, sig int, initial, s uint8, hop in
 	return v
 }
 
-// near tells whether a bucket that is not exact can be the named hop's own: it is one bucket
+// near reports whether a bucket that is not exact can be the named hop's own: it is one bucket
 // from the truth, and from what that hop had. S of one hop with the locator of another is not.
 func near(truth uint8, have [][2]uint8, s uint8, hop int) bool {
 	off := func(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }

@@ -16,7 +16,7 @@ type Trial struct {
 	Undo     []string      // takes them back at once; nil: the end of the session does
 	Within   time.Duration // of Commit
 
-	// Pending tells whether a commit waits for its confirmation, in the mode of the commands.
+	// Pending reports whether a commit waits for its confirmation, in the mode of the commands.
 	Pending func(ctx context.Context) (bool, error)
 
 	// Holds is why the change is not kept, nil where it is. It may use other sessions.

@@ -289,7 +289,7 @@ func (s *Session) configure(ctx context.Context, commands []string, from int) er
 	return nil
 }
 
-// commits tells whether a command makes what was given before it take effect.
+// commits reports whether a command makes what was given before it take effect.
 func (s *Session) commits(command string) bool {
 	return s.cfg.Commit != "" && (command == s.cfg.Commit || strings.HasPrefix(command, s.cfg.Commit+" "))
 }

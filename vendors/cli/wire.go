@@ -37,7 +37,7 @@ func (w *wire) failure() error {
 // Open has nothing to do: Dial has logged in.
 func (w *wire) Open(*transport.Args) error { return nil }
 
-// IsAlive tells whether the device can still be read.
+// IsAlive reports whether the device can still be read.
 func (w *wire) IsAlive() bool { return w.failure() == nil }
 
 var errLost = errors.New("the device has ended the session")

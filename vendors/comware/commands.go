@@ -54,7 +54,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// opens tells whether a command of system view enters another view.
+// opens reports whether a command of system view enters another view.
 func opens(line string) bool {
 	for _, head := range []string{"traffic classifier ", "traffic behavior ", "qos policy ", "interface "} {
 		if strings.HasPrefix(line, head) {

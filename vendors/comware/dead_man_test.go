@@ -25,7 +25,7 @@ func (b *bench) pass(by time.Duration) {
 	b.clock = end
 }
 
-// fallen tells whether ports have fallen back, by the switch's configuration.
+// fallen reports whether ports have fallen back, by the switch's configuration.
 func (b *bench) fallen(t testing.TB) bool {
 	t.Helper()
 	n := 0

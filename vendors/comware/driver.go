@@ -100,7 +100,7 @@ func (d *Driver) hangUp() {
 	d.session, d.view = nil, nil
 }
 
-// lost tells whether there is no session of use.
+// lost reports whether there is no session of use.
 func (d *Driver) lost() bool {
 	return d.offline == nil && (d.session == nil || d.session.Err() != nil)
 }

@@ -156,7 +156,7 @@ func (v *view) iface(at int) func(int, string) {
 	}
 }
 
-// appliesOutbound tells whether a line applies a policy to frames that leave ports. Behind
+// appliesOutbound reports whether a line applies a policy to frames that leave ports. Behind
 // the direction some series have another word, such as dynamic or share-mode.
 func appliesOutbound(w []string) bool {
 	return len(w) > 4 && w[0] == "qos" && (w[1] == "apply" && w[2] == "policy" || w[1] == "vlan-policy") && slices.Contains(w[3:], "outbound")
@@ -181,14 +181,14 @@ func (v *view) port(name string) *port {
 	return nil
 }
 
-// rightClass tells whether a class matches what its name says.
+// rightClass reports whether a class matches what its name says.
 func (v *view) rightClass(r *rule) bool {
 	lines := r.matches()
 	slices.Sort(lines)
 	return slices.Equal(v.classes[r.class()], append([]string{"and"}, lines...))
 }
 
-// rightBehavior tells whether a behavior marks what its name says, and nothing else.
+// rightBehavior reports whether a behavior marks what its name says, and nothing else.
 func (v *view) rightBehavior(x *value) bool {
 	return slices.Equal(v.behaviors[x.behavior()], []string{x.mark()})
 }
@@ -232,7 +232,7 @@ func (v *view) associated(port string) (classes []string) {
 	return classes
 }
 
-// used tells whether any policy has a class.
+// used reports whether any policy has a class.
 func (v *view) used(class string) bool {
 	for _, list := range v.policies {
 		if slices.ContainsFunc(list, func(p pair) bool { return p.class == class }) {
@@ -242,7 +242,7 @@ func (v *view) used(class string) bool {
 	return false
 }
 
-// marks tells whether any policy has a behavior.
+// marks reports whether any policy has a behavior.
 func (v *view) marks(behavior string) bool {
 	for _, list := range v.policies {
 		if slices.ContainsFunc(list, func(p pair) bool { return p.behavior == behavior }) {

@@ -97,7 +97,7 @@ func (d *Driver) devices(ctx context.Context) (map[string]int, error) {
 	return out, nil
 }
 
-// find opens the data plane that is attached to one of the devices, and tells whether there
+// find opens the data plane that is attached to one of the devices, and reports whether there
 // is any of ours.
 func (d *Driver) find(devices map[string]int) (found bool, err error) {
 	err = d.Do(func() error {
@@ -432,7 +432,7 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 	return changes, errs, err
 }
 
-// give writes a port's signals and deadline, and tells whether anything but the deadline
+// give writes a port's signals and deadline, and reports whether anything but the deadline
 // has changed.
 func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed bool, err error) {
 	e := p.entry
@@ -468,12 +468,12 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 	return changed, nil
 }
 
-// ofQueue tells whether an intent is of a signal that the port's queue has.
+// ofQueue reports whether an intent is of a signal that the port's queue has.
 func ofQueue(in vlanrules.Intent) bool {
 	return in.Action == vlanrules.Update && (in.Signal == quantize.MaxPD || in.Signal == quantize.MaxNQD)
 }
 
-// sameLocator tells whether two intents have the port write the same: S is the port's own.
+// sameLocator reports whether two intents have the port write the same: S is the port's own.
 func sameLocator(a, b vlanrules.Intent) bool {
 	return a.Signal == b.Signal && a.Action == b.Action && a.LM == b.LM
 }

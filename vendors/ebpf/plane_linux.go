@@ -156,7 +156,7 @@ func (p *plane) attach(index int) (err error) {
 	return refusedBPF("attach the BPF program "+programName, link.RawAttachProgram(opts))
 }
 
-// is tells whether a program is the plane's, or one that does the same with the same maps.
+// is reports whether a program is the plane's, or one that does the same with the same maps.
 func (p *plane) is(other *ebpf.Program) (bool, error) {
 	info, err := other.Info()
 	if err != nil || info.Tag != p.tag {

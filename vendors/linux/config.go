@@ -8,7 +8,7 @@ type Config struct {
 	// are driven; 0 is the caller's own. The driver does not close it.
 	NetNS int
 
-	// Now is the clock that tells whether a lease should still hold; nil is
+	// Now is the clock that reports whether a lease should still hold; nil is
 	// time.Now. The lease itself runs by the kernel's clock.
 	Now func() time.Time
 }

@@ -169,7 +169,7 @@ func newLinkSender(longest int) (*linkSender, error) {
 	return s, nil
 }
 
-// holds tells whether a frame of that length fits.
+// holds reports whether a frame of that length fits.
 func (s *linkSender) holds(frame int) bool { return ringData+virtioSize+frame <= len(s.ring) }
 
 // send sends a frame out of a device. That the device drops it is no error.

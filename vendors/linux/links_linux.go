@@ -66,7 +66,7 @@ func (l *links) scan() error {
 	return nil
 }
 
-// changed reads what happened since the last call and tells whether a device
+// changed reads what happened since the last call and reports whether a device
 // came, went or was renamed.
 func (l *links) changed() (bool, error) {
 	changed := false

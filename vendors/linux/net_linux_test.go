@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { fabric.Tests(m, nil) }
 
-// realRoot tells whether BPF programs may be loaded.
+// realRoot reports whether BPF programs may be loaded.
 func realRoot(t testing.TB) bool {
 	t.Helper()
 	m, err := os.ReadFile("/proc/self/uid_map")

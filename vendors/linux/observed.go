@@ -39,7 +39,7 @@ type observedChain struct {
 	rules    [][]any // each as formOf has it
 }
 
-// ours tells whether the table carries our mark, in a format we know.
+// ours reports whether the table carries our mark, in a format we know.
 func (o *observed) ours() bool { return o.comment == tableMark }
 
 // The kernel's numbers for what our base chains have
@@ -129,7 +129,7 @@ func (have *observed) recorded() (s vendors.Setup, ok bool) {
 	return s, true
 }
 
-// sameMeaning tells whether what the maps hold means the same under a setup.
+// sameMeaning reports whether what the maps hold means the same under a setup.
 // Rules of a version that recorded no profile are taken for the setup's own.
 func (have *observed) sameMeaning(s *vendors.Setup) bool {
 	if have.sets[setLease] == nil {

@@ -132,7 +132,7 @@ func (r *reconciler) groups() []group {
 	return append(out, r.unwanted(wanted)...)
 }
 
-// same tells whether a set of the kernel is the wanted one, its elements
+// same reports whether a set of the kernel is the wanted one, its elements
 // aside.
 func (s *setSpec) same(h *observedSet) bool {
 	dataLen := uint32(0)
@@ -142,7 +142,7 @@ func (s *setSpec) same(h *observedSet) bool {
 	return h.flags == s.flags() && h.keyLen == 2 && h.dataLen == dataLen && h.comment == s.comment
 }
 
-// wrong tells whether a set that Apply fills holds something else.
+// wrong reports whether a set that Apply fills holds something else.
 func (s *setSpec) wrong(h *observedSet) bool {
 	return h.irregular || s.fixed && (len(h.keys) > 0 || !slices.Equal(h.intervals, s.intervals))
 }
@@ -236,7 +236,7 @@ func (r *reconciler) port(name, key string) group {
 	return g
 }
 
-// updated tells whether a map was the signal of a port that updates.
+// updated reports whether a map was the signal of a port that updates.
 func (r *reconciler) updated(h *observedSet) bool {
 	p, ok := parsePortComment(h.comment)
 	return ok && p.Action == vlanrules.Update && portKey(p.Port) == h.name

@@ -175,7 +175,7 @@ func leaseKeys(s *vendors.Setup) []uint16 {
 	return t
 }
 
-// inMetadata tells whether the kernel takes tags of CSIG's TPID out of a frame
+// inMetadata reports whether the kernel takes tags of CSIG's TPID out of a frame
 // into metadata: it does for VLANs' only, and of those 0x8100 cannot be CSIG's.
 func inMetadata(tpid uint16) bool { return tpid == 0x88a8 }
 

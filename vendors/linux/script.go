@@ -225,7 +225,7 @@ func writable(s *vendors.Setup) error {
 
 const notPlain = "its name cannot be written in a script for nft; csig agent on the switch takes it all the same"
 
-// plain tells whether a name means itself inside double quotes, to nft and to
+// plain reports whether a name means itself inside double quotes, to nft and to
 // the shell: nft knows no escapes there, and takes * for a pattern.
 func plain(name string) bool {
 	for i := 0; i < len(name); i++ {

@@ -48,7 +48,7 @@ func (c *tally) count(data uint16) {
 	}
 }
 
-// enough tells whether the frames say something after so many changes: without
+// enough reports whether the frames say something after so many changes: without
 // one of the two values there was no change to be seen.
 func (c *tally) enough(flips int) bool {
 	a, b, other := c.a.Load(), c.b.Load(), c.other.Load()

@@ -72,7 +72,7 @@ func stripSpecOf(s *vendors.Setup, p *vendors.PortSetup) stripSpec {
 	return spec
 }
 
-// wanted tells whether there is a program.
+// wanted reports whether there is a program.
 func (s *stripSpec) wanted() bool { return *s != stripSpec{} }
 
 // csigTag is a kind of CSIG tag.

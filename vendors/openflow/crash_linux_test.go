@@ -34,7 +34,7 @@ func (c *crasher) after(n int) {
 	})
 }
 
-// stop tells whether the connection has ended, and lets everything pass from now on.
+// stop reports whether the connection has ended, and lets everything pass from now on.
 func (c *crasher) stop() bool {
 	c.proxy.Set(func(f *oftest.Faults) { f.After, f.Silent = nil, false })
 	return c.left.Load() <= 0

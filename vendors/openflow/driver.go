@@ -191,7 +191,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	return errors.Join(err, j.err())
 }
 
-// leadsTo tells whether flows that are not csig's may lead frames to its tables from a first one on.
+// leadsTo reports whether flows that are not csig's may lead frames to its tables from a first one on.
 func (s *state) leadsTo(base uint8) bool {
 	for _, flows := range [][]ofp.Flow{s.foreign, s.others} {
 		for i := range flows {
@@ -205,7 +205,7 @@ func (s *state) leadsTo(base uint8) bool {
 	return false
 }
 
-// isPass tells whether a flow is one of pipeline.pass.
+// isPass reports whether a flow is one of pipeline.pass.
 func isPass(f *ofp.Flow, priority uint16) bool {
 	number := portOf(f)
 	return number != 0 && f.Priority == priority && f.Match == to(number) && f.Actions.Same(output(number)) && f.Plain() && !f.Goes

@@ -222,7 +222,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 	return repaired, nil
 }
 
-// sameBands tells whether a port's bands are as they are known.
+// sameBands reports whether a port's bands are as they are known.
 func sameBands(known, have *flatPort) bool {
 	for _, row := range []int{rowBand0, rowBand1} {
 		if len(known.rows[row]) != len(have.rows[row]) {

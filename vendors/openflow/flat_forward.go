@@ -140,7 +140,7 @@ func resolve(list []Forwarding, ports *portNames) ([]forward, error) {
 	return out, nil
 }
 
-// overlap tells whether some frame meets two conditions.
+// overlap reports whether some frame meets two conditions.
 func overlap(a, b *ofp.Match) bool {
 	if a.InPort != 0 && b.InPort != 0 && a.InPort != b.InPort {
 		return false

@@ -143,7 +143,7 @@ func (f *flat) removeAll(p *flatPort) (steps [][]ofp.Mod) {
 	return steps
 }
 
-// sameFlat tells whether a flow read back is as csig writes it.
+// sameFlat reports whether a flow read back is as csig writes it.
 func sameFlat(have, want *ofp.Flow) bool {
 	return have.Key() == want.Key() && have.Cookie == want.Cookie && have.SameInstructions(want) && have.IdleTimeout == 0 && have.HardTimeout == want.HardTimeout
 }

@@ -13,7 +13,7 @@ import (
 // in csig's tables, the ports whose frames it may take in place of csig's flows are
 // refused, and fall back. One that takes none of them is only noted.
 
-// shadows tells whether a foreign flow of csig's tables may take frames of a port's in
+// shadows reports whether a foreign flow of csig's tables may take frames of a port's in
 // place of csig's own flows.
 func (s *state) shadows(f *ofp.Flow, number uint32, action vlanrules.Action) bool {
 	if m := f.Match.Metadata; (m.Value^uint64(number))&m.Mask&portMask != 0 {
@@ -37,7 +37,7 @@ func (s *state) shadow(number uint32, action vlanrules.Action) error {
 	return nil
 }
 
-// enters tells whether a foreign flow of the first table may lead frames of a port's
+// enters reports whether a foreign flow of the first table may lead frames of a port's
 // to the live table, whatever csig has there for the lease and the fallback.
 func (s *state) enters(number uint32) bool {
 	return slices.ContainsFunc(s.foreign, func(f ofp.Flow) bool {
@@ -59,7 +59,7 @@ func (s *state) taken(pipe *pipeline) error {
 	return nil
 }
 
-// foreignAt tells whether a foreign flow is where one of csig's would overwrite it.
+// foreignAt reports whether a foreign flow is where one of csig's would overwrite it.
 func (s *state) foreignAt(key ofp.Key) bool {
 	for _, flows := range [][]ofp.Flow{s.foreign, s.others} {
 		for i := range flows {
@@ -87,7 +87,7 @@ func count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// among tells whether a foreign flow of the table is among the priorities of csig's.
+// among reports whether a foreign flow of the table is among the priorities of csig's.
 func (f *flat) among(fl *ofp.Flow) bool {
 	return fl.Priority >= f.priority && fl.Priority < f.priority+flatRows
 }

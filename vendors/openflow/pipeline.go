@@ -209,7 +209,7 @@ func portOf(f *ofp.Flow) uint32 {
 	return 0
 }
 
-// same tells whether a flow read back is as csig writes it; but for its timeouts,
+// same reports whether a flow read back is as csig writes it; but for its timeouts,
 // which only the lease has.
 func same(have, want *ofp.Flow) bool {
 	return have.Cookie == want.Cookie && have.SameInstructions(want) && have.IdleTimeout == 0 && (have.HardTimeout == 0) == (want.HardTimeout == 0)

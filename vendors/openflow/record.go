@@ -111,7 +111,7 @@ func (p *pipeline) record() (flows []ofp.Flow) {
 	return flows
 }
 
-// isRecord tells whether a flow of csig's first table is one of record.
+// isRecord reports whether a flow of csig's first table is one of record.
 func isRecord(f *ofp.Flow) bool { return f.Match == nowhere() && f.Priority >= priorityRecord }
 
 // readRecord reads what flows, in any order, have recorded; found is false where none is.

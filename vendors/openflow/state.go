@@ -61,7 +61,7 @@ func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
 	return s, nil
 }
 
-// inside tells whether a table is one of csig's.
+// inside reports whether a table is one of csig's.
 func (s *state) inside(table uint8) bool { return table >= s.base && table < s.base+tables }
 
 func (s *state) sort(f *ofp.Flow) {
@@ -261,7 +261,7 @@ func (s *state) extra(pipe *pipeline, setup *vendors.Setup, f *ofp.Flow) string 
 	return "a flow of table " + s.tableText(f.Table) + " is one too many"
 }
 
-// isLease tells whether a flow is one of the two that expire.
+// isLease reports whether a flow is one of the two that expire.
 func isLease(pipe *pipeline, f *ofp.Flow) bool {
 	for slot := range leases {
 		if l := pipe.lease(slot, 1); f.Key() == l.Key() && same(f, &l) {

@@ -242,7 +242,7 @@ func (r *repair) stagePort(p *port, keep bool) {
 	}
 }
 
-// closeAll closes the ports that have entries of their own, and tells whether
+// closeAll closes the ports that have entries of their own, and reports whether
 // there were any.
 func (d *Driver) closeAll() (any bool) {
 	for _, p := range d.ports {

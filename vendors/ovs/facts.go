@@ -192,7 +192,7 @@ func (d *Driver) framePath(s *state) (vlanrules.Verdict, pathKind) {
 	return d.flowsPath(s)
 }
 
-// flowsPath says whether frames leave the bridge without coming to csig's tables.
+// flowsPath reports whether frames leave the bridge without coming to csig's tables.
 func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	handed, partners := false, map[uint32]bool{}
 	for name := range d.info.partner {

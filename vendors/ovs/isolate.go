@@ -198,7 +198,7 @@ func (d *database) change(bridge string, ops []any) error {
 	return nil
 }
 
-// keepsVLANs tells whether the ports keep their VLANs when csig goes: a bridge that
+// keepsVLANs reports whether the ports keep their VLANs when csig goes: a bridge that
 // may switch by NORMAL would send frames round without them.
 func (i *bridgeInfo) keepsVLANs() bool { return i.isOwn() && i.failMode != "secure" }
 

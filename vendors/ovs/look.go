@@ -28,7 +28,7 @@ type answer struct {
 	had   bool      // another process had the lock
 }
 
-// claims tells whether the bridge is to be ours.
+// claims reports whether the bridge is to be ours.
 func (a *answer) claims() bool { return a.owner == claiming || a.owner == owning }
 
 // ask asks the database, unless a question is under way.

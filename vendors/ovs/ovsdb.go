@@ -59,7 +59,7 @@ func (d *database) close() error {
 	return err
 }
 
-// isOwn tells whether the bridge was made for csig: it stands between ports and a
+// isOwn reports whether the bridge was made for csig: it stands between ports and a
 // bridge that switches.
 func (i *bridgeInfo) isOwn() bool { return len(i.partner) > 0 }
 

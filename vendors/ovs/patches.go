@@ -40,12 +40,12 @@ func (p *patch) in(s *state) uint32 {
 	return p.number
 }
 
-// isHook tells whether a flow of csig's is one that pipeline.hook makes.
+// isHook reports whether a flow of csig's is one that pipeline.hook makes.
 func isHook(f *ofp.Flow) bool {
 	return f.Table == 0 && f.Priority == priorityHook && f.Match.InPort != 0
 }
 
-// left tells whether a flow of csig's is about a port that is not there any more,
+// left reports whether a flow of csig's is about a port that is not there any more,
 // or joins a port and a patch that the database does not have lead to each other.
 func (s *state) left(f *ofp.Flow) bool {
 	number := f.Match.InPort

@@ -159,7 +159,7 @@ func (d *Driver) constant(pipe *pipeline, s *state) (mods []ofp.Mod) {
 	return mods
 }
 
-// same tells whether a flow read back is one of ours as we write it. Timeouts
+// same reports whether a flow read back is one of ours as we write it. Timeouts
 // aside: they are the lease's.
 func same(have, want *ofp.Flow) bool {
 	return have.Cookie == want.Cookie && !have.Goes && have.Plain() && slices.Equal(have.Actions, want.Actions)

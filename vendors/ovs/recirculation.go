@@ -62,12 +62,12 @@ func (n *bridgeLinks) reachable(by link) (names []string) {
 	return names
 }
 
-// drives tells whether the setup updates or strips at a port.
+// drives reports whether the setup updates or strips at a port.
 func (p *pipeline) drives(port string) bool {
 	return slices.ContainsFunc(p.setup.Ports, func(q vendors.PortSetup) bool { return q.Port == port && q.Action != vlanrules.Passthrough })
 }
 
-// isToBridge tells whether a flow is one that pipeline.toBridge makes.
+// isToBridge reports whether a flow is one that pipeline.toBridge makes.
 func isToBridge(f *ofp.Flow) bool {
 	vid := f.Match.Regs[regVID]
 	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value

@@ -54,7 +54,7 @@ func (p *portRow) outer() int {
 	return v.tag
 }
 
-// tags tells whether frames of a VLAN leave the port with its tag.
+// tags reports whether frames of a VLAN leave the port with its tag.
 func (p *portRow) tags(vlan int) bool {
 	switch v := p.vlan(); {
 	case v.mode == "dot1q-tunnel", v.mode == "access", v.mode == "" && v.tag != noTag, v.mode == "native-untagged" && v.tag == vlan:
@@ -129,7 +129,7 @@ func (d *Driver) normal(s *state) (met, idle *ofp.Flow) {
 	return nil, idle
 }
 
-// passthrough says whether frames with tags come through where NORMAL switches them:
+// passthrough reports whether frames with tags come through where NORMAL switches them:
 // on the bridge itself, or on those that the far ends of its patch ports belong to.
 func (d *Driver) passthrough(s *state) vlanrules.Verdict {
 	ports, whose := slices.Collect(maps.Values(d.info.beyond)), "at the far end of the patch ports "

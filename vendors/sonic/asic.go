@@ -44,7 +44,7 @@ type asicView struct {
 	none    bool   // no entry is in any table that may be ours
 }
 
-// grouped tells whether P4Orch has bound its groups to the whole switch.
+// grouped reports whether P4Orch has bound its groups to the whole switch.
 func (v *asicView) grouped() bool { return v.egress != "" && v.egress != noObject && !v.direct }
 
 // noObject is SAI's SAI_NULL_OBJECT_ID.
@@ -101,7 +101,7 @@ func (d *Driver) lookASIC(ctx context.Context) (asicView, error) {
 	return v, nil
 }
 
-// counted tells whether our table is bound, and the ASIC has as many entries as orchagent has answered. An
+// counted reports whether our table is bound, and the ASIC has as many entries as orchagent has answered. An
 // entry is asked about by setting it, which makes it where it is not there: for
 // the others that gives no information. After all was asked for again it has to be so. Objects
 // come to ASIC_DB a little after the answers.
@@ -148,7 +148,7 @@ func (d *Driver) breaks(err error) error {
 	return err
 }
 
-// ourTable tells whether a table of ASIC_DB is at egress and matches our fields
+// ourTable reports whether a table of ASIC_DB is at egress and matches our fields
 // and no other.
 func ourTable(fields row) bool {
 	matched := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// unchanged tells whether the rows and the TPIDs are as we left them, the ASIC has as
+// unchanged reports whether the rows and the TPIDs are as we left them, the ASIC has as
 // many entries, and orchagent is the same and still knows one of the rows: after a
 // restart it knows none, whatever stands in Redis.
 func (d *Driver) unchanged(ctx context.Context) (bool, error) {

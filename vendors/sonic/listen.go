@@ -103,7 +103,7 @@ type orchState struct {
 	ready       bool   // it has made its ports, and answers
 }
 
-// running tells whether it takes rows of any kind; onlyPorts, whether of no P4RT_TABLE.
+// running reports whether it takes rows of any kind; onlyPorts, whether of no P4RT_TABLE.
 func (o *orchState) running() bool   { return o.p4rt > 0 || o.ports > 0 }
 func (o *orchState) onlyPorts() bool { return o.p4rt == 0 && o.ports > 0 }
 

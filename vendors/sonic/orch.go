@@ -57,14 +57,14 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// tableThere tells whether orchagent refused to define a table since it has it: a
+// tableThere reports whether orchagent refused to define a table since it has it: a
 // definition cannot change (orchagent/p4orch/acl_table_manager.cpp). A SAI that has
 // no such table is told by the same status, in other words.
 func (e *StatusError) tableThere() bool {
 	return e.Status == rcUnimplemented && strings.Contains(e.Message, "CREATE_ONLY")
 }
 
-// notThere tells whether orchagent refused to delete what it does not have. What begins
+// notThere reports whether orchagent refused to delete what it does not have. What begins
 // with [SAI] it knows from SAI, and not by itself (orchagent/response_publisher.cpp,
 // PrependedComponent).
 func (e *StatusError) notThere(op rowOp) bool {
@@ -267,7 +267,7 @@ func (x *exchange) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// lost tells whether a connection has ended, or is of no use. Messages of others that wait
+// lost reports whether a connection has ended, or is of no use. Messages of others that wait
 // at Redis are dropped, as many as may have come since the last cycle.
 func (t *orchSession) lost() bool { return t.wire.lost() || !drain(t.sub) }
 

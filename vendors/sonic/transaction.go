@@ -30,12 +30,12 @@ func portChain(p *port, until time.Time) *chain {
 	return c
 }
 
-// adds tells whether the chain makes a new entry.
+// adds reports whether the chain makes a new entry.
 func (c *chain) adds() bool {
 	return slices.ContainsFunc(c.ops, func(op rowOp) bool { return op.was == nil && op.to != nil })
 }
 
-// failed tells whether it is known that the chain was not carried out to its end.
+// failed reports whether it is known that the chain was not carried out to its end.
 func (c *chain) failed() bool { return c.err != nil && !c.unknown }
 
 // runPorts runs the chains of ports, those with the worst bucket first. A port has all

@@ -256,7 +256,7 @@ const warmRestart = "WARM_RESTART_TABLE|orchagent"
 // orchagent/switchorch.cpp, querySwitchTpidCapability).
 const switchCapability = "SWITCH_CAPABILITY|switch"
 
-// fixedLAGs tells whether SAI cannot change the TPID of an aggregate.
+// fixedLAGs reports whether SAI cannot change the TPID of an aggregate.
 func (v *view) fixedLAGs() bool { return v.capability["LAG_TPID_CAPABLE"] == "false" }
 
 // parseEntries makes entries of the rows that P4Orch has.
@@ -278,7 +278,7 @@ func (v *view) parseEntries() {
 	}
 }
 
-// proof tells whether P4Orch reports what it has in APPL_STATE_DB, as it did up to
+// proof reports whether P4Orch reports what it has in APPL_STATE_DB, as it did up to
 // SONiC 202311.
 func (v *view) proof() bool { return len(v.states) > 0 }
 
@@ -291,7 +291,7 @@ func (v *view) reports() map[string]row {
 	return v.rows
 }
 
-// defined tells whether there is a definition of our table at all.
+// defined reports whether there is a definition of our table at all.
 func (v *view) defined() bool { return v.rows[definedTable] != nil || v.states[definedTable] != nil }
 
 // definition is that of our table as P4Orch has it; ok is false where there is

@@ -185,7 +185,7 @@ func sample(at time.Time, port string, frames uint64) *pb.Notification {
 	}}
 }
 
-// wait says whether d has passed, and the other side is there yet.
+// wait reports whether d has passed, and the other side is there yet.
 func wait(d time.Duration, gone <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

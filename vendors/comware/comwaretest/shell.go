@@ -316,7 +316,7 @@ func (c *Switch) applied(policy string) bool {
 	return slices.ContainsFunc(append(lines, c.elsewhere...), func(l string) bool { return slices.Contains(strings.Fields(l), policy) })
 }
 
-// frozen tells whether an object belongs to an applied policy that cannot be modified.
+// frozen reports whether an object belongs to an applied policy that cannot be modified.
 func (c *Switch) frozen(is func(pair) bool) bool {
 	if !c.Frozen {
 		return false

@@ -119,7 +119,7 @@ func (a Actions) SetPCP(pcp uint8) Actions {
 	return zeros(append(a, pcp), 7)
 }
 
-// Same tells whether two lists do the same, one after the other: how much of a frame
+// Same reports whether two lists do the same, one after the other: how much of a frame
 // an output would give a controller counts only where it goes to one, and padding
 // does not count. Malformed lists are the same where their bytes are.
 func (a Actions) Same(b Actions) bool {

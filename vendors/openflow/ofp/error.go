@@ -84,10 +84,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// TableFull tells whether there was no room for a flow.
+// TableFull reports whether there was no room for a flow.
 func (e *Error) TableFull() bool { return e.Type == errFlowMod && e.Code == 1 }
 
-// IsSlave tells whether another controller has become master, and csig may only read.
+// IsSlave reports whether another controller has become master, and csig may only read.
 func (e *Error) IsSlave() bool { return e.Type == errBadRequest && e.Code == 10 }
 
 // ErrMalformed is wrapped by errors about bytes that are no OpenFlow.

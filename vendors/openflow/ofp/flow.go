@@ -37,12 +37,12 @@ const (
 	FlagResetCounts  = 1 << 2
 )
 
-// Plain tells whether a flow has no instructions beside Actions and Goto.
+// Plain reports whether a flow has no instructions beside Actions and Goto.
 func (f *Flow) Plain() bool {
 	return !f.Other && !f.Clear && len(f.Write) == 0 && f.Metadata.Mask == 0
 }
 
-// SameInstructions tells whether two flows do the same with a frame.
+// SameInstructions reports whether two flows do the same with a frame.
 func (f *Flow) SameInstructions(o *Flow) bool {
 	return f.Actions.Same(o.Actions) && f.Write.Same(o.Write) && f.Metadata.Mask == o.Metadata.Mask &&
 		f.Metadata.Value&f.Metadata.Mask == o.Metadata.Value&o.Metadata.Mask &&

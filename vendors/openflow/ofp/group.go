@@ -18,7 +18,7 @@ type Group struct {
 	Buckets []Actions
 }
 
-// Same tells whether two groups do the same.
+// Same reports whether two groups do the same.
 func (g *Group) Same(o *Group) bool {
 	return g.ID == o.ID && g.Type == o.Type && slices.EqualFunc(g.Buckets, o.Buckets, Actions.Same)
 }

@@ -38,7 +38,7 @@ type TypeSet struct {
 	Known bool
 }
 
-// Has tells whether a type is in the set.
+// Has reports whether a type is in the set.
 func (s TypeSet) Has(typ int) bool { return typ >= 0 && typ < 63 && s.bits&(1<<typ) != 0 }
 
 // TableSet is a set of tables. Known is false where the switch does not say.
@@ -47,7 +47,7 @@ type TableSet struct {
 	Known bool
 }
 
-// Has tells whether a table is in the set.
+// Has reports whether a table is in the set.
 func (s *TableSet) Has(table uint8) bool { return s.bits[table/64]&(1<<(table%64)) != 0 }
 
 // Types of instructions and actions, for TypeSet.
@@ -59,10 +59,10 @@ const (
 	ActionPopVLAN    = actPopVLAN
 )
 
-// Matches tells whether a table can match a field, and whether bits of it.
+// Matches reports whether a table can match a field, and whether bits of it.
 func (t *TableFeatures) Matches(f Field) (all, masked bool) { return has(t.Match, f) }
 
-// Sets tells whether actions that are carried out at once can set a field.
+// Sets reports whether actions that are carried out at once can set a field.
 func (t *TableFeatures) Sets(f Field) bool { ok, _ := has(t.ApplySetFields, f); return ok }
 
 func has(list []OXM, f Field) (all, masked bool) {

@@ -52,7 +52,7 @@ func (m Message) Type() uint8 { return m[1] }
 // XID is the transaction that the message belongs to.
 func (m Message) XID() uint32 { return order.Uint32(m[4:]) }
 
-// Change tells whether the message changes flows, groups, tables or meters.
+// Change reports whether the message changes flows, groups, tables or meters.
 func (m Message) Change() bool {
 	switch m.Type() {
 	case TypeFlowMod, TypeGroupMod, TypeTableMod, TypeMeterMod:

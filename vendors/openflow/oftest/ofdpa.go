@@ -144,7 +144,7 @@ func (s *session) ofdpaFlow(m Message) (Refusal, string, error) {
 	return Refusal{}, "", nil
 }
 
-// overlaps tells whether a frame can meet both matches, as far as single fields
+// overlaps reports whether a frame can meet both matches, as far as single fields
 // tell.
 func overlaps(a, b []field) bool {
 	for _, x := range a {

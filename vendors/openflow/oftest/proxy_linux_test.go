@@ -418,7 +418,7 @@ func tablesOf(t *testing.T, parts []Message) (out []*TableFeatures) {
 	return out
 }
 
-// can tells whether a property names a field.
+// can reports whether a property names a field.
 func (f *TableFeatures) can(typ uint16, id uint8, masked bool) bool {
 	for _, p := range f.props {
 		in, _ := fields(p.body, false)

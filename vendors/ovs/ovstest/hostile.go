@@ -113,7 +113,7 @@ func message(typ byte, xid uint32, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, xid), body...)
 }
 
-// part is a part of an answer; more tells whether others follow.
+// part is a part of an answer; more reports whether others follow.
 func part(kind uint16, more byte, xid uint32, body []byte) []byte {
 	return message(reply, xid, append(append(binary.BigEndian.AppendUint16(nil, kind), 0, more, 0, 0, 0, 0), body...))
 }

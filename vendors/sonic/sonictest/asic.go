@@ -22,12 +22,12 @@ func (e *entry) matches(tci quantize.TCI) bool {
 	return uint16(tci)&e.vidMask&0xfff == e.vid && uint16(tci>>13)&e.pcpMask == e.pcp
 }
 
-// same tells whether two entries match the same frames by the same words.
+// same reports whether two entries match the same frames by the same words.
 func (e *entry) same(o *entry) bool {
 	return e.port == o.port && e.vid == o.vid && e.vidMask == o.vidMask && e.pcp == o.pcp && e.pcpMask == o.pcpMask
 }
 
-// overlaps tells whether some frame matches both.
+// overlaps reports whether some frame matches both.
 func (e *entry) overlaps(o *entry) bool {
 	return e.port == o.port && (e.vid^o.vid)&e.vidMask&o.vidMask == 0 && (e.pcp^o.pcp)&e.pcpMask&o.pcpMask == 0
 }

@@ -182,7 +182,7 @@ func StartHostile(t testing.TB, how Hostility, real *Redis, after int) *Hostile 
 	return h
 }
 
-// harm counts a command, and tells whether it is to be answered by harm.
+// harm counts a command, and reports whether it is to be answered by harm.
 func (h *Hostile) harm() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -424,7 +424,7 @@ func manager(key string) int {
 	return 1
 }
 
-// managed tells whether any manager has the table of a key.
+// managed reports whether any manager has the table of a key.
 func (s *Switch) managed(key string) bool {
 	s.asic.mu.Lock()
 	defer s.asic.mu.Unlock()

@@ -137,7 +137,7 @@ func (s *Switch) letGoOf(port string) {
 	}
 }
 
-// Kept tells whether orchagent cannot remove a port.
+// Kept reports whether orchagent cannot remove a port.
 func (s *Switch) Kept(port string) bool {
 	s.seen()
 	s.asic.mu.Lock()

@@ -107,7 +107,7 @@ func (s *Switch) wake() {
 	}
 }
 
-// gone tells whether the other end, or this one, has ended a connection.
+// gone reports whether the other end, or this one, has ended a connection.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "connection reset") || strings.Contains(err.Error(), "broken pipe")
 }
