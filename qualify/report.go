@@ -196,6 +196,17 @@ func LoadCalibration(path string, ports []*Port) (*Report, error) {
 	return r, nil
 }
 
+// isReport is the outfile.Format of a report.json, however it is indented.
+func isReport(head []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(head))
+	for _, want := range []json.Token{json.Delim('{'), "format", Format} {
+		if got, err := dec.Token(); err != nil || got != want {
+			return false
+		}
+	}
+	return true
+}
+
 // save writes the files of the report, and the facts that are the same results.
 func (r *runner) save() error {
 	if err := r.saveFacts(); err != nil {
@@ -211,15 +222,16 @@ func (r *runner) save() error {
 		return err
 	}
 	files := []struct {
-		name, prefix string
-		write        func(io.Writer) error
+		name  string
+		ours  outfile.Format
+		write func(io.Writer) error
 	}{
-		{reportJSON, "{\n  \"format\": \"" + Format + "\"", func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }},
-		{reportText, textHead, r.report.WriteText},
-		{reportMarkdown, markdownHead, r.report.WriteMarkdown},
+		{reportJSON, isReport, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }},
+		{reportText, outfile.Prefix(textHead), r.report.WriteText},
+		{reportMarkdown, outfile.Prefix(markdownHead), r.report.WriteMarkdown},
 	}
 	for _, f := range files {
-		if err := outfile.Write(filepath.Join(r.o.Folder, f.name), 0o644, outfile.Prefix(f.prefix), f.write); err != nil {
+		if err := outfile.Write(filepath.Join(r.o.Folder, f.name), 0o644, f.ours, f.write); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,10 @@
 package qualify
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -213,6 +215,18 @@ func TestEditedReport(t *testing.T) {
 				t.Errorf("%s: %s: %q, %v", tc.what, file, text, err)
 			}
 		}
+	}
+	// Written otherwise, as by jq, it is the same report.
+	var tight bytes.Buffer
+	if err := json.Compact(&tight, whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, tight.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = cabled(t)
+	if r, err := Run(t.Context(), b, o); err != nil || len(r.Results) != 1 {
+		t.Error(err)
 	}
 	twice := strings.Replace(string(whole), `"results": [`, `"results": [`+string(whole[strings.Index(string(whole), `"results": [`)+len(`"results": [`):strings.LastIndex(string(whole), "]")])+",", 1)
 	if err := os.WriteFile(name, []byte(twice), 0o600); err != nil {
