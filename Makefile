@@ -3,6 +3,7 @@
 # make long   the tests that take longer: those named TestLong…
 # make lint   go vet and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
+# make generate   the BPF object again from its source; make generated fails where it differs
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -10,9 +11,13 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The Debian packages that the tests use as peers.
 PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox
 
+# What makes the committed BPF object: Debian 12's compiler, by its version, so that the
+# same source is the same bytes.
+CLANG := clang-14 llvm-14
+
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test long peers vet lint bench fuzz mutants release clean
+.PHONY: build demo test long peers vet lint bench fuzz mutants release clean generate generated
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/csig ./cmd/csig
 
@@ -70,6 +75,14 @@ lint: vet
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+generate:
+	./.ci/peers $(CLANG)
+	$(GO) generate ./vendors/ebpf
+
+# The committed object and its Go code are what their source makes, byte by byte.
+generated: generate
+	git diff --exit-code --stat -- 'vendors/ebpf/plane_*'
 
 INPUTS ?= 100000
 fuzz:
