@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ids := strings.Fields(string(mapped)); len(ids) == 3 && ids[2] == "1" {
-		exactDemo(t, t.TempDir(), nil)
+		exactDemo(t, t.TempDir(), nil, software)
 		return
 	}
 	// The parents of a temporary directory are its owner's alone.
@@ -36,11 +36,66 @@ func TestDemo(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, unprivileged, unprivileged), os.Chmod(filepath.Dir(csig), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	exactDemo(t, dir, &syscall.Credential{Uid: unprivileged, Gid: unprivileged})
+	exactDemo(t, dir, &syscall.Credential{Uid: unprivileged, Gid: unprivileged}, software)
 }
 
 // TestLongDemo runs the demo as the user that runs the tests.
-func TestLongDemo(t *testing.T) { exactDemo(t, t.TempDir(), nil) }
+func TestLongDemo(t *testing.T) { exactDemo(t, t.TempDir(), nil, software) }
+
+// variant is a kind of fabric that the demo builds.
+type variant struct {
+	args  []string
+	kinds []demo.KindSummary // Δt of each, and the age that its median stays below, in ms
+}
+
+func ofKind(k demo.Kind, interval time.Duration, median float64) demo.KindSummary {
+	return demo.KindSummary{Kind: k, IntervalNS: int64(interval), AgeP50MS: median}
+}
+
+var software = variant{kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100)}}
+
+// TestMixedDemo runs a path software, native, software.
+func TestMixedDemo(t *testing.T) {
+	if !mayLoad(t, "--mixed") {
+		return
+	}
+	exactDemo(t, t.TempDir(), nil, variant{
+		args:  []string{"--mixed"},
+		kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100), ofKind(demo.Native, time.Millisecond, 1.5)},
+	})
+}
+
+// TestLongNativeDemo runs paths of native hops, and mixed ones with other intervals.
+func TestLongNativeDemo(t *testing.T) {
+	if !mayLoad(t, "--native") {
+		return
+	}
+	const ms = time.Millisecond
+	for name, v := range map[string]variant{
+		"native, 1 ms":                  {[]string{"--native"}, []demo.KindSummary{ofKind(demo.Native, ms, 1.5)}},
+		"native, 10 ms":                 {[]string{"--native", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Native, 10*ms, 10)}},
+		"software 100 ms, native 0.1":   {[]string{"--mixed", "--native-interval", "100us"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100), ofKind(demo.Native, ms/10, 1)}},
+		"software 100 ms, native 10 ms": {[]string{"--mixed", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100), ofKind(demo.Native, 10*ms, 10)}},
+	} {
+		t.Run(name, func(t *testing.T) { exactDemo(t, t.TempDir(), nil, v) })
+	}
+}
+
+// mayLoad tells whether this user may load BPF programs; else it wants the demo to say so.
+func mayLoad(t *testing.T, arg string) bool {
+	t.Helper()
+	m, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295" {
+		return true
+	}
+	if out, err := exec.Command(csig, "demo", arg, "--duration", "1s").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("CAP_BPF")) {
+		t.Errorf("csig demo %s without the right to load BPF programs: %v\n%s", arg, err, out)
+	}
+	return false
+}
 
 // exactDemo wants every sample of the steady state exact, in one run of three at the
 // latest: a machine that keeps an agent or a load from its turn for longer than Δt makes
@@ -48,11 +103,11 @@ func TestLongDemo(t *testing.T) { exactDemo(t, t.TempDir(), nil) }
 // a csig that is wrong for one sample in a thousand is so in each run. And no machine is
 // an excuse for one sample in ten. A run from which a busy machine leaves too little to
 // judge counts as none.
-func exactDemo(t *testing.T, dir string, cred *syscall.Credential) {
+func exactDemo(t *testing.T, dir string, cred *syscall.Credential, v variant) {
 	t.Helper()
 	judged := 0
 	for range 9 {
-		err := runDemo(t, dir, cred)
+		err := runDemo(t, dir, cred, v)
 		if err == nil {
 			return
 		}
@@ -69,7 +124,7 @@ func exactDemo(t *testing.T, dir string, cred *syscall.Credential) {
 
 // runDemo runs the demo once and reads everything it writes. The error is for
 // samples that are not right; anything else ends the test.
-func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
+func runDemo(t *testing.T, dir string, cred *syscall.Credential, v variant) error {
 	t.Helper()
 	svg, pcap := filepath.Join(dir, "demo.svg"), filepath.Join(dir, "demo.pcap")
 	for _, file := range []string{svg, pcap} { // of a run before, which csig does not overwrite
@@ -77,7 +132,7 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(csig, "demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap)
+	cmd := exec.Command(csig, append([]string{"demo", "--json", "--duration", "8s", "--svg", svg, "--pcap", pcap}, v.args...)...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
@@ -98,10 +153,43 @@ func runDemo(t *testing.T, dir string, cred *syscall.Credential) error {
 	if res.Summary.Lost == 0 { // one that comes after the end is in the capture alone
 		checkCapture(t, &res, pcap)
 	}
-	if b, err := os.ReadFile(svg); err != nil || !bytes.Contains(b, []byte("S by s2:swp3")) {
+	b, err := os.ReadFile(svg)
+	if err != nil || !bytes.Contains(b, []byte("S by s2:swp3")) {
 		t.Errorf("the timeline does not show s2 (%v)", err)
 	}
+	for _, k := range v.kinds {
+		if len(v.args) > 0 && !bytes.Contains(b, []byte(fmt.Sprintf("S by %s hops, Δt %v", k.Kind, time.Duration(k.IntervalNS)))) {
+			t.Errorf("the picture has no ages of %s hops", k.Kind)
+		}
+	}
+	if err := checkKinds(t, &res, v); err != nil {
+		return err
+	}
 	return checkSamples(&res)
+}
+
+// checkKinds holds the summaries of the kinds of hops against what is wanted of them.
+func checkKinds(t *testing.T, r *demo.Result, v variant) error {
+	t.Helper()
+	if len(r.Summary.Kinds) != len(v.kinds) {
+		t.Fatalf("kinds %+v, want %+v", r.Summary.Kinds, v.kinds)
+	}
+	for i, k := range r.Summary.Kinds {
+		want := v.kinds[i]
+		t.Logf("%+v", k)
+		if k.Kind != want.Kind || k.IntervalNS != want.IntervalNS {
+			t.Errorf("%+v, want %+v", k, want)
+		}
+		switch {
+		case k.Exact == 0:
+			return fmt.Errorf("no exact probe is of %s hops", k.Kind)
+		case k.AgeP50MS <= 0:
+			return fmt.Errorf("signals of %s hops are %v ms old at the median", k.Kind, k.AgeP50MS)
+		case k.AgeP50MS > want.AgeP50MS:
+			return fmt.Errorf("signals of %s hops with Δt %v are %v ms old at the median, want %v at most: %w", k.Kind, time.Duration(k.IntervalNS), k.AgeP50MS, want.AgeP50MS, errBusy)
+		}
+	}
+	return nil
 }
 
 // errOften is of a run whose samples are wrong too often for an accident.
@@ -133,7 +221,7 @@ func checkSamples(r *demo.Result) error {
 		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart: %w", s.AgeP50MS, s.AgeP99MS, errBusy)
 	}
 	for i := range r.Probes {
-		if p := &r.Probes[i]; p.AgeMS <= 0 {
+		if p := &r.Probes[i]; p.AgeMS <= 0 && !p.Unjudged {
 			return fmt.Errorf("a signal from the future: %+v", p)
 		}
 	}

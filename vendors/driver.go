@@ -79,8 +79,8 @@ type Setup struct {
 	// so in its facts.
 	Profile string
 
-	// Measure is that profile, for a device that measures by itself; only in a wanted
-	// setup, and nil where no more than its hash is known, as in a roll-back.
+	// Measure is that profile with the device's own interval, for one that measures by
+	// itself; only in a wanted setup, and nil where no more than its hash is known, as in a roll-back.
 	Measure *quantize.Profile
 
 	// Others are TPIDs of CSIG tags beside the domain's own: those of earlier
@@ -322,6 +322,11 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 // the rest.
 func SetupWith(prof *quantize.Profile, hash string, pol inventory.Policy, dev *inventory.Device) Setup {
 	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash, Measure: prof}
+	if dev.Interval != 0 && dev.Interval != prof.Interval {
+		own := *prof
+		own.Interval = dev.Interval
+		s.Measure = &own
+	}
 	for _, sig := range quantize.Signals {
 		if _, ok := prof.Signals[sig]; ok {
 			s.Signals = append(s.Signals, sig)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 
 type demoOptions struct {
 	duration, interval time.Duration
+	native, mixed      bool
+	nativeInterval     time.Duration
 	json               bool
 	pcap, svg          string
 }
@@ -26,15 +29,26 @@ receiver read with the truth from the links' own counters.
 Ctrl-C ends the run early with the summary of what was measured so far, and
 status 0; before anything was measured, with status 1.
 
-It needs no privilege where the kernel lets users make namespaces, touches no
+With --native the kernels of all switches do CSIG by themselves (platform linux-ebpf), with
+--mixed that of the second one does, between two that agents keep rewriting rules of: then
+the summary and --svg have the ages of both kinds of signals beside each other. What such a
+switch wrote is compared with a record of every frame, in the intervals that its own data
+plane closed. Both need root, outside any user namespace.
+
+It needs no privilege else where the kernel lets users make namespaces, touches no
 interface of this machine, and leaves nothing behind.`,
 		Example: `  csig demo
   csig demo --duration 30s --interval 50ms
+  csig demo --mixed --svg ages.svg
+  csig demo --native --native-interval 10ms
   csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("duration") && o.duration <= 0 {
 				return fmt.Errorf("--duration %v: nothing can be measured in that: name a longer one, or leave it out for every load step twice", o.duration)
+			}
+			if cmd.Flags().Changed("native-interval") && !o.native && !o.mixed {
+				return errors.New("--native-interval is of native switches: add --native or --mixed")
 			}
 			return runDemo(cmd, o)
 		},
@@ -42,6 +56,10 @@ interface of this machine, and leaves nothing behind.`,
 	f := cmd.Flags()
 	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice)")
 	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents, 10ms to 10s")
+	f.BoolVar(&o.native, "native", false, "all switches measure, compare and replace in their kernels")
+	f.BoolVar(&o.mixed, "mixed", false, "the second switch does, the others have agents that rewrite rules")
+	f.DurationVar(&o.nativeInterval, "native-interval", time.Millisecond, "averaging window Δt of native switches, 100us to 10s")
+	cmd.MarkFlagsMutuallyExclusive("native", "mixed")
 	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this new file")
 	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this new file")
 	addJSON(cmd, &o.json)

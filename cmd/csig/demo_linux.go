@@ -46,6 +46,12 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 		Executable: "/proc/self/exe", Version: version, Duration: o.duration, Interval: o.interval,
 		Live: live, KeepProbes: o.json || o.svg != "",
 	}
+	switch {
+	case o.native:
+		opts.Native, opts.NativeDt = []string{"s1", "s2", "s3"}, o.nativeInterval
+	case o.mixed:
+		opts.Native, opts.NativeDt = []string{"s2"}, o.nativeInterval
+	}
 	if opts.Duration == 0 {
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}

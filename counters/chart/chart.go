@@ -34,10 +34,11 @@ type Series struct {
 	Ring   bool
 }
 
-// Panel is a drawing with its axes from 0 to MaxX and MaxY.
+// Panel is a drawing with its axes from 0, or MinY, to MaxX and MaxY.
 type Panel struct {
 	Title, X, Y string
 	MaxX, MaxY  float64
+	MinY        float64 // above 0: the Y axis is logarithmic, from here on
 	Series      []Series
 	LegendLow   bool // at the bottom left instead of the top right
 }
@@ -65,7 +66,12 @@ func WriteSVG(w io.Writer, width, height float64, panels ...Panel) error {
 func (p *Panel) write(b io.Writer, width, height float64) {
 	w, h := width-left-right, height-above-below
 	x := func(v float64) float64 { return left + w*v/p.MaxX }
-	y := func(v float64) float64 { return above + h - h*v/p.MaxY }
+	y, yTicks := func(v float64) float64 { return above + h - h*v/p.MaxY }, ticks(p.MaxY)
+	if p.MinY > 0 {
+		decades := math.Log10(p.MaxY / p.MinY)
+		y = func(v float64) float64 { return above + h - h*max(0, min(1, math.Log10(v/p.MinY)/decades)) }
+		yTicks = powers(p.MinY, p.MaxY)
+	}
 	text := func(x, y float64, how, s string) {
 		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\" %s>%s</text>\n", x, y, how, escape(s))
 	}
@@ -73,7 +79,7 @@ func (p *Panel) write(b io.Writer, width, height float64) {
 		fmt.Fprintf(b, "<path d=\"M%.1f,%.1fv%.1f\" stroke=\"#ddd\"/>\n", x(v), above, h)
 		text(x(v), above+h+14, `text-anchor="middle"`, fmt.Sprintf("%g", v))
 	}
-	for _, v := range ticks(p.MaxY) {
+	for _, v := range yTicks {
 		fmt.Fprintf(b, "<path d=\"M%.1f,%.1fh%.1f\" stroke=\"#ddd\"/>\n", left, y(v), w)
 		text(left-6, y(v)+4, `text-anchor="end"`, fmt.Sprintf("%g", v))
 	}
@@ -147,6 +153,14 @@ func ticks(most float64) []float64 {
 	var out []float64
 	for k := 0.0; k*step <= most*(1+1e-9); k++ {
 		out = append(out, math.Round(k*step*1e6)/1e6)
+	}
+	return out
+}
+
+// powers are the powers of ten from least to most.
+func powers(least, most float64) (out []float64) {
+	for n := math.Ceil(math.Log10(least) - 1e-9); math.Pow10(int(n)) <= most*(1+1e-9); n++ {
+		out = append(out, math.Pow10(int(n)))
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func (f *frame) line(w io.Writer) {
 	fmt.Fprintf(w, "%6.1fs  %-14s", f.elapsed.Seconds(), f.step)
 	for i := range signals {
 		if p := f.last[i]; p != nil {
-			fmt.Fprintf(w, "  %s S=%d %s at %s, %.0f ms old", p.Signal, p.S, rangeText(p), p.Locator, p.AgeMS)
+			fmt.Fprintf(w, "  %s S=%d %s at %s, %s ms old", p.Signal, p.S, rangeText(p), p.Locator, ageText(p.AgeMS))
 		}
 	}
 	fmt.Fprintf(w, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling-f.summary.Unjudged)
@@ -41,12 +41,16 @@ func (f *frame) table(w io.Writer) {
 			bar(h.LoadBPS, h.CapacityBPS), mega(h.ABWBPS), bucketCell(h, 0, f), float64(h.ABWCPPM)/1e4, bucketCell(h, 1, f))
 	}
 	_ = tw.Flush() // into a buffer
-	fmt.Fprintln(w, "  (M: Mbit/s)\n\n  the receiver reads")
+	fmt.Fprintln(w, "  (M: Mbit/s)")
+	for i := range f.summary.Kinds {
+		f.kind(w, &f.summary.Kinds[i])
+	}
+	fmt.Fprintln(w, "\n  the receiver reads")
 	for i, sig := range signals {
 		if p := f.last[i]; p == nil {
 			fmt.Fprintf(w, "    %-5s nothing yet\n", sig)
 		} else {
-			fmt.Fprintf(w, "    %-5s S=%-2d  %-19s  bottleneck %-9s  %3.0f ms old\n", sig, p.S, rangeText(p), p.Locator, p.AgeMS)
+			fmt.Fprintf(w, "    %-5s S=%-2d  %-19s  bottleneck %-9s  %3s ms old\n", sig, p.S, rangeText(p), p.Locator, ageText(p.AgeMS))
 		}
 	}
 	s := &f.summary
@@ -56,6 +60,28 @@ func (f *frame) table(w io.Writer) {
 		fmt.Fprintf(w, ", %d unjudged", s.Unjudged)
 	}
 	fmt.Fprintf(w, "\n  %d wrong locators\n", s.WrongLocator)
+}
+
+// kind lists the hops of one kind, where there are native ones.
+func (f *frame) kind(w io.Writer, k *KindSummary) {
+	if f.summary.of(Native) == nil {
+		return
+	}
+	fmt.Fprintf(w, "  %s, Δt %v:", k.Kind, time.Duration(k.IntervalNS))
+	for i := range f.hops {
+		if f.hops[i].Kind == k.Kind {
+			fmt.Fprintf(w, " %s", f.hops[i].Locator)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// ageText is an age in ms: native hops' are below one.
+func ageText(ms float64) string {
+	if ms < 9.95 {
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return fmt.Sprintf("%.0f", ms)
 }
 
 // bucketCell marks the hop that the receiver's last tag names.
@@ -102,5 +128,11 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
 	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: window's end to arrival\n", s.AgeP50MS, s.AgeP99MS)
+	if s.of(Native) != nil {
+		for i := range s.Kinds {
+			k := &s.Kinds[i]
+			fmt.Fprintf(tw, "  S by %s\t%.2f ms\tmedian, p99 %.2f ms; %d exact, %d wrong; Δt %v\n", kindNames[k.Kind], k.AgeP50MS, k.AgeP99MS, k.Exact, k.Wrong, time.Duration(k.IntervalNS))
+		}
+	}
 	return tw.Flush()
 }

@@ -23,6 +23,15 @@ type Result struct {
 	Summary    Summary   `json:"summary"`
 }
 
+// Kind is how a hop measures.
+type Kind string
+
+// The kinds.
+const (
+	Software Kind = "software" // an agent polls counters and rewrites rules
+	Native   Kind = "native"   // the data plane, by itself
+)
+
 // Step is one change of the background load. It begins with a burst, which the
 // kernel's pacers send at every change of their rate, and is done when the
 // fullest hop's queue has got rid of that.
@@ -36,6 +45,8 @@ type Step struct {
 // Hop is one switch's egress port on the path, as its own counters saw it last.
 type Hop struct {
 	Device      string      `json:"device"`
+	Kind        Kind        `json:"kind"`
+	IntervalNS  int64       `json:"interval_ns"` // its Δt
 	Port        string      `json:"port"`
 	Locator     string      `json:"locator"`
 	CapacityBPS uint64      `json:"capacity_bps"`
@@ -87,6 +98,62 @@ type Summary struct {
 	Lost         int     `json:"lost"`
 	AgeP50MS     float64 `json:"age_ms_p50"`
 	AgeP99MS     float64 `json:"age_ms_p99"`
+
+	Kinds []KindSummary `json:"kinds"` // of the probes whose locator names a hop of the kind
+}
+
+// KindSummary is that of the probes that hops of one kind wrote last.
+type KindSummary struct {
+	Kind         Kind    `json:"kind"`
+	IntervalNS   int64   `json:"interval_ns"` // their Δt
+	Exact        int     `json:"exact"`
+	Wrong        int     `json:"wrong"`
+	WrongLocator int     `json:"wrong_locator"`
+	AgeP50MS     float64 `json:"age_ms_p50"`
+	AgeP99MS     float64 `json:"age_ms_p99"`
+}
+
+// of is the part of a kind; nil where there is none.
+func (s *Summary) of(k Kind) *KindSummary {
+	for i := range s.Kinds {
+		if s.Kinds[i].Kind == k {
+			return &s.Kinds[i]
+		}
+	}
+	return nil
+}
+
+// add counts one probe that arrived.
+func (k *KindSummary) add(p *Probe, locatorOK bool) {
+	if k == nil || p.Settling || p.Unjudged {
+		return
+	}
+	if p.Exact {
+		k.Exact++
+	} else {
+		k.Wrong++
+	}
+	if !locatorOK {
+		k.WrongLocator++
+	}
+}
+
+// ages are those of the signals that arrived, in ms, by the kind of the hop that wrote; those
+// that no hop wrote are of all kinds only.
+type ages struct {
+	all  []float64
+	kind map[Kind][]float64
+}
+
+func (a *ages) add(k Kind, ms float64) {
+	a.all = append(a.all, ms)
+	if k == "" {
+		return
+	}
+	if a.kind == nil {
+		a.kind = map[Kind][]float64{}
+	}
+	a.kind[k] = append(a.kind[k], ms)
 }
 
 // Wrong is how many steady probes did not agree with the truth.

@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/ebpf"
 )
 
 //go:embed fleet.yaml
@@ -29,6 +30,8 @@ type Options struct {
 	Version    string               // for the result
 	Duration   time.Duration        // of the measured part
 	Interval   time.Duration        // averaging window Δt of the agents
+	Native     []string             // switches that measure by themselves: nil for none
+	NativeDt   time.Duration        // Δt of those
 	Live       io.Writer            // where to show progress
 	Redraw     func(lines []string) // shows lines of at most 79 columns in place of the ones before; nil: Live gets a line a second
 	Resized    <-chan os.Signal     // redraw now: the terminal has another size; nil: never
@@ -45,6 +48,8 @@ var ErrInterrupted = errors.New("interrupted before anything was measured")
 const (
 	MinInterval = 10 * time.Millisecond
 	MaxInterval = 10 * time.Second
+
+	MinNative = 100 * time.Microsecond // Δt of native hops
 )
 
 const (
@@ -76,15 +81,13 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	if o.Duration < 4*o.Interval {
 		return nil, fmt.Errorf("duration %v is too short for an interval of %v: want at least %v", o.Duration, o.Interval, 4*o.Interval)
 	}
-	fleet, err := inventory.Parse("demo fleet", fleetFile)
+	fleet, err := o.fleet()
 	if err != nil {
 		return nil, err
 	}
-	fleet.Profile.Interval = o.Interval
-	for i := range fleet.Devices {
-		fleet.Devices[i].Interval, fleet.Devices[i].Schedule = o.Interval, "@every "+o.Interval.String()
+	if err := o.mayBeNative(ctx); err != nil {
+		return nil, err
 	}
-	fleet.Policy.Schedule = "@every " + o.Interval.String()
 	// In a mount namespace of our own: nothing of it outlives us.
 	const dir = "/run"
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"); err != nil {
@@ -103,6 +106,31 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, err
 }
 
+// supervision is how often an agent looks after a native hop.
+const supervision = 100 * time.Millisecond
+
+// fleet is the demo's, with these intervals and kinds of hops.
+func (o *Options) fleet() (*inventory.Fleet, error) {
+	if o.Native != nil && (o.NativeDt < MinNative || o.NativeDt > MaxInterval) {
+		return nil, fmt.Errorf("interval %v of native hops: want %v to %v", o.NativeDt, MinNative, MaxInterval)
+	}
+	fleet, err := inventory.Parse("demo fleet", fleetFile)
+	if err != nil {
+		return nil, err
+	}
+	fleet.Profile.Interval = o.Interval
+	fleet.Policy.Schedule = "@every " + o.Interval.String()
+	for i := range fleet.Devices {
+		d := &fleet.Devices[i]
+		d.Interval, d.Schedule = o.Interval, fleet.Policy.Schedule
+		if slices.Contains(o.Native, d.Name) {
+			d.Platform = ebpf.Platform.Name
+			d.Interval, d.Schedule = o.NativeDt, "@every "+max(o.NativeDt, supervision).String()
+		}
+	}
+	return fleet, nil
+}
+
 // runner is one run of the demo.
 type runner struct {
 	o      Options
@@ -115,13 +143,15 @@ type runner struct {
 	watchers []*watcher
 
 	res     Result
-	ages    []float64
+	natives []*native // by hop; nil for software
+	ages    ages
 	sent    uint64
 	arrived int
 	pending []received
 	last    [len(signals)]*Probe
 
 	measuring bool
+	kinds     []KindSummary
 
 	wanted    []uint64    // loads of the step that runs
 	stepBegin []time.Time // of each step: just before the load changed
@@ -131,6 +161,7 @@ type runner struct {
 type received struct {
 	sent, at time.Time
 	sig      int
+	seq      uint64
 	tagged   bool
 	tag      quantize.Tag
 }
@@ -170,14 +201,14 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 		for j, sig := range signals {
 			w.buckets[j] = r.fleet.Profile.Signals[sig].Buckets
 		}
-		r.watchers = append(r.watchers, w)
+		r.watchers, r.natives = append(r.watchers, w), append(r.natives, nil)
 		spawn(func(ctx context.Context) error { return w.watch(ctx, h.egress, r.o.Interval) })
 		fmt.Fprintf(r.o.Live, "%s starts its agent (%d of %d)\n", h.device.Name, i+1, len(r.path.hops))
 	}
 	startup, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	defer context.AfterFunc(run, func() { giveUp(context.Cause(run)) })()
-	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*r.o.Interval, errors.New("no measured value in time"))
+	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*max(r.o.Interval, r.o.NativeDt), errors.New("no measured value in time"))
 	defer done()
 	for _, a := range r.agents {
 		if err := a.ready(startup); err != nil {
@@ -185,16 +216,34 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 		}
 		spawn(a.follow)
 	}
-	for _, w := range r.watchers {
-		if err := poll(startup, w.ready); err != nil {
+	for i, w := range r.watchers {
+		ready := w.ready
+		if r.path.hops[i].device.Platform == ebpf.Platform.Name {
+			n, err := startNative(r.path.hops[i].egress, &r.fleet.Profile, truth{capacity: w.capacity, buckets: w.buckets})
+			if err != nil {
+				return nil, fmt.Errorf("judge: %w", err)
+			}
+			r.natives[i], ready = n, n.ready
+			spawn(n.watch)
+		}
+		if err := poll(startup, ready); err != nil {
 			return nil, fmt.Errorf("the judge's first windows: %w", err)
 		}
 	}
+	r.listKinds()
 	if err := r.measure(ctx, run, spawn); err != nil {
 		return nil, err
 	}
 	cancel(nil)
 	wg.Wait()
+	for _, n := range r.natives {
+		if n == nil {
+			continue
+		}
+		if err := n.check(); err != nil {
+			return nil, fmt.Errorf("judge: %w", err)
+		}
+	}
 	for _, a := range r.agents {
 		if err := a.stop(); err != nil {
 			return nil, err
@@ -244,7 +293,7 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 
 	r.res = Result{
 		Format: Format, Version: r.o.Version, Started: time.Now(), IntervalNS: r.o.Interval.Nanoseconds(),
-		Profile: r.fleet.Profile.Name, Probes: []Probe{},
+		Profile: r.fleet.Profile.Name, Probes: []Probe{}, Summary: Summary{Kinds: r.kinds},
 	}
 	r.stepBegin = r.stepBegin[:0]
 	if err := r.setStep(0); err != nil {
@@ -268,7 +317,7 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 		case rec := <-arrivals:
 			r.pending = append(r.pending, rec)
 		case <-redraw.C:
-			r.judgePending(time.Now().Add(-r.o.Interval))
+			r.judgePending(time.Now().Add(-r.o.Interval - 2*late))
 			r.draw()
 		case <-r.o.Resized:
 			r.draw()
@@ -294,7 +343,7 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 		r.sent += r.sender.Sent(sig)
 	}
 	// The last probes are still on their way, and the judge's last window too.
-	grace := time.NewTimer(r.o.Interval + 200*time.Millisecond)
+	grace := time.NewTimer(max(r.o.Interval, r.o.NativeDt) + 200*time.Millisecond)
 	defer grace.Stop()
 	for waiting := true; waiting; {
 		select {
@@ -330,111 +379,6 @@ func (r *runner) redrawEvery() time.Duration {
 	return time.Second
 }
 
-// judgePending judges the probes that arrived before an instant.
-func (r *runner) judgePending(before time.Time) {
-	keep := r.pending[:0]
-	for _, rec := range r.pending {
-		if rec.at.After(before) {
-			keep = append(keep, rec)
-			continue
-		}
-		r.judge(rec)
-	}
-	r.pending = keep
-}
-
-func (r *runner) judge(rec received) {
-	r.arrived++
-	sig := signals[rec.sig]
-	sp := r.fleet.Profile.Signals[sig]
-	p := Probe{Time: rec.at, Signal: sig.String(), Settling: r.settling(rec)}
-	hopIndex := -2
-	if rec.tagged {
-		p.S, p.LM = uint8(rec.tag.S), rec.tag.LM
-		p.Low, p.High = sp.Buckets.Range(p.S)
-		hopIndex = r.locate(sig, p.LM)
-	}
-	p.Locator = r.hopName(hopIndex, p.LM, sig)
-
-	through := passages(len(r.path.hops), rec.sent, rec.at)
-	truths := make([]*truth, len(r.watchers))
-	for i, w := range r.watchers {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		truths[i] = &w.truth
-	}
-	v := judge(truths, through, rec.sig, r.fleet.Profile.Initial(sig), p.S, hopIndex)
-	if p.Unjudged = !v.known; v.known {
-		p.Exact = v.exact && rec.tagged
-		p.TruthS, p.TruthLocator = v.s, r.hopName(v.hop, 0, sig)
-	}
-	if end, ok := r.windowEnd(hopIndex, rec.sig, p.S, through); ok {
-		age := rec.at.Sub(end).Seconds() * 1000
-		p.AgeMS = age
-		r.ages = append(r.ages, age)
-	}
-	r.res.Summary.add(&p, v.locator && rec.tagged)
-	r.last[rec.sig] = &p
-	if r.o.KeepProbes {
-		r.res.Probes = append(r.res.Probes, p)
-	}
-}
-
-// settling reports whether a probe was on its way within 2 Δt of a load step,
-// which lasts from the first change of a rate until its burst is gone.
-func (r *runner) settling(rec received) bool {
-	for i := len(r.stepBegin) - 1; i >= 0; i-- {
-		if !rec.at.Before(r.stepBegin[i]) {
-			burst := time.Duration(r.res.Steps[i].BurstMS * float64(time.Millisecond))
-			return rec.sent.Before(r.res.Steps[i].Time.Add(burst + settle*r.o.Interval))
-		}
-	}
-	return true
-}
-
-// locate returns the hop that a locator names, -1 for "none", -2 for others.
-func (r *runner) locate(sig quantize.Signal, lm uint16) int {
-	if lm == r.fleet.Profile.Layout.LMNone() {
-		return -1
-	}
-	for i, h := range r.path.hops {
-		if h.port.LM[sig] == lm {
-			return i
-		}
-	}
-	return -2
-}
-
-func (r *runner) hopName(i int, lm uint16, sig quantize.Signal) string {
-	switch {
-	case i >= 0:
-		return r.path.hops[i].name
-	case i == -1:
-		return "none"
-	}
-	return r.fleet.Profile.Signals[sig].Locator.Text(r.fleet.Profile.Layout.LMBits(), lm)
-}
-
-// windowEnd is the end of the counter window that produced a probe's S: the
-// writing hop's, or, where no hop wrote, the oldest of all, because then the
-// tag stands for every hop's word that it has no less.
-func (r *runner) windowEnd(hopIndex, sig int, s uint8, through []time.Time) (time.Time, bool) {
-	if hopIndex >= 0 {
-		return r.agents[hopIndex].source(through[hopIndex], sig, int(s))
-	}
-	var oldest time.Time
-	for i, a := range r.agents {
-		end, ok := a.source(through[i], sig, -1)
-		if !ok {
-			return time.Time{}, false
-		}
-		if oldest.IsZero() || end.Before(oldest) {
-			oldest = end
-		}
-	}
-	return oldest, true
-}
-
 func (r *runner) draw() {
 	f := frame{
 		elapsed: time.Since(r.res.Started), total: r.o.Duration, step: r.res.Steps[len(r.res.Steps)-1].Name,
@@ -455,7 +399,7 @@ func (r *runner) hops() []Hop {
 	for i, h := range r.path.hops {
 		w, _ := r.watchers[i].newest()
 		hop := Hop{
-			Device: h.device.Name, Port: h.port.Name, Locator: h.name, CapacityBPS: h.port.Speed,
+			Device: h.device.Name, Kind: r.kind(i), IntervalNS: h.device.Interval.Nanoseconds(), Port: h.port.Name, Locator: h.name, CapacityBPS: h.port.Speed,
 			LoadBPS: w.load, ABWBPS: w.abw, ABWCPPM: w.abwc,
 		}
 		for j, sig := range signals {
@@ -477,62 +421,18 @@ func (r *runner) finish() {
 	s := &r.res.Summary
 	s.Probes = int(r.sent)
 	s.Lost = s.Probes - r.arrived
-	s.AgeP50MS, s.AgeP99MS = percentile(r.ages, 0.50), percentile(r.ages, 0.99)
+	s.AgeP50MS, s.AgeP99MS = percentile(r.ages.all, 0.50), percentile(r.ages.all, 0.99)
+	for i := range s.Kinds {
+		k := &s.Kinds[i]
+		k.AgeP50MS, k.AgeP99MS = percentile(r.ages.kind[k.Kind], 0.50), percentile(r.ages.kind[k.Kind], 0.99)
+	}
 }
 
-// listen opens the probes' two ends: first the receiver, which must not miss
-// the first one.
-func (r *runner) listen() (l *probe.Listener, err error) {
-	rx, tx := r.path.receiver, r.path.sender
-	err = tx.Node().Do(func() (err error) {
-		r.sender, err = probe.NewSender(probe.SenderConfig{
-			Interface: tx.Name, Dst: rx.MAC, Profile: &r.fleet.Profile, Signals: signals[:], Size: probeSize,
-		})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("probe sender: %w", err)
-	}
-	err = rx.Node().Do(func() (err error) {
-		l, err = probe.NewListener(probe.ListenerConfig{Interface: rx.Name, Profile: &r.fleet.Profile, RunID: r.sender.RunID()})
-		return err
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("probe listener: %w", err), r.sender.Close())
-	}
-	return l, nil
-}
-
-// receive hands on what arrives, and captures it, until ctx ends.
-func (r *runner) receive(ctx context.Context, l *probe.Listener, out chan<- received) error {
-	var capture *probe.Capture
-	if r.o.PCAP != nil {
-		var err error
-		if capture, err = probe.NewCapture(r.o.PCAP); err != nil {
-			return fmt.Errorf("capture: %w", err)
-		}
-	}
-	for {
-		f, err := l.Next(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("receiving probes: %w", err)
-		}
-		if capture != nil {
-			if err := capture.Write(f.At, f.Bytes); err != nil {
-				return fmt.Errorf("capture: %w", err)
-			}
-		}
-		sig := slices.Index(signals[:], f.Payload.Signal)
-		if sig < 0 {
-			continue // not one of ours
-		}
-		select {
-		case out <- received{sent: f.Payload.Sent, at: f.At, sig: sig, tagged: f.Tagged, tag: f.Tag}:
-		case <-ctx.Done():
-			return nil
+// listKinds are the kinds of hops on the path.
+func (r *runner) listKinds() {
+	for i, h := range r.path.hops {
+		if k := r.kind(i); !slices.ContainsFunc(r.kinds, func(s KindSummary) bool { return s.Kind == k }) {
+			r.kinds = append(r.kinds, KindSummary{Kind: k, IntervalNS: h.device.Interval.Nanoseconds()})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -17,6 +18,9 @@ func (r *Result) WriteSVG(w io.Writer) error {
 	var panels []chart.Panel
 	for _, sig := range signals {
 		panels = append(panels, r.panel(sig))
+	}
+	if r.Summary.of(Native) != nil {
+		panels = append(panels, r.agePanel())
 	}
 	return chart.WriteSVG(w, 864, 288, panels...)
 }
@@ -48,6 +52,42 @@ func (r *Result) panel(sig quantize.Signal) chart.Panel {
 	}
 	for _, name := range slices.Sorted(maps.Keys(points)) {
 		p.Series = append(p.Series, chart.Series{Name: "S by " + name, Color: r.color(name), Size: 1.6, Points: points[name]})
+	}
+	return p
+}
+
+// kindNames are those of people.
+var kindNames = map[Kind]string{Software: "software hops", Native: "native hops"}
+
+// agePanel has the ages of the signals by the kind of the hop that wrote them.
+func (r *Result) agePanel() chart.Panel {
+	p := chart.Panel{
+		Title: "age of the signal: from the end of its window to its arrival",
+		X:     "seconds", Y: "milliseconds", MaxX: max(time.Duration(r.DurationNS).Seconds(), 1), MinY: 0.01, MaxY: 10,
+	}
+	kinds := map[string]Kind{}
+	for i := range r.Hops {
+		kinds[r.Hops[i].Locator] = r.Hops[i].Kind
+	}
+	points := map[Kind][]chart.XY{}
+	for i := range r.Probes {
+		pr := &r.Probes[i]
+		k := kinds[pr.Locator]
+		if k == "" || pr.AgeMS <= 0 {
+			continue
+		}
+		points[k] = append(points[k], chart.XY{X: pr.Time.Sub(r.Started).Seconds(), Y: pr.AgeMS})
+		for pr.AgeMS > p.MaxY {
+			p.MaxY *= 10
+		}
+	}
+	for i, k := range []Kind{Software, Native} {
+		if s := r.Summary.of(k); s != nil && len(points[k]) > 0 {
+			p.Series = append(p.Series, chart.Series{
+				Name:  fmt.Sprintf("S by %s, Δt %v: median %.3g ms, p99 %.3g ms", kindNames[k], time.Duration(s.IntervalNS), s.AgeP50MS, s.AgeP99MS),
+				Color: chart.Colors[4+i], Size: 1.6, Points: points[k],
+			})
+		}
 	}
 	return p
 }

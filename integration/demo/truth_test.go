@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -228,7 +229,7 @@ func TestSummaryAddsUp(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var s Summary
 			s.add(&tt.probe, tt.locatorOK)
-			if s != tt.want {
+			if !reflect.DeepEqual(s, tt.want) {
 				t.Errorf("summary %+v, want %+v", s, tt.want)
 			}
 			if s.Probes = 1; s.Wrong() != tt.wrong {

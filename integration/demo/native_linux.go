@@ -1,0 +1,179 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/ebpf"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// mayBeNative is an error where native hops are wanted and this kernel or user cannot have them.
+func (o *Options) mayBeNative(ctx context.Context) (err error) {
+	if o.Native == nil {
+		return nil
+	}
+	d, err := ebpf.Open(ebpf.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	facts, err := d.Probe(ctx)
+	if err == nil && facts.Update.Level == vlanrules.Refused {
+		err = errors.New(facts.Update.Reason)
+	}
+	if err != nil {
+		return fmt.Errorf("native hops: %w: run it as root, or without --native and --mixed", err)
+	}
+	return nil
+}
+
+// native judges a hop whose kernel measures by itself. It has a record of every frame, and
+// from the data plane only where its intervals begin.
+type native struct {
+	profile  *quantize.Profile
+	recorder *fabric.Recorder
+	port     *fabric.Port
+	begin    ebpf.Intervals
+
+	mu sync.Mutex
+	intervals
+	probes map[probeKey]time.Time // when they passed
+}
+
+// probeKey tells a run's probes apart.
+type probeKey struct {
+	sig int
+	seq uint64
+}
+
+// startNative begins to record a port that its agent has set up.
+func startNative(port *fabric.Port, profile *quantize.Profile, t truth) (*native, error) {
+	n := &native{profile: profile, port: port, probes: map[probeKey]time.Time{}}
+	begin, err := n.intervalsNow()
+	if err != nil {
+		return nil, err
+	}
+	if begin.Start == 0 || begin.Length <= 0 {
+		return nil, fmt.Errorf("%s: its data plane does not measure yet", port)
+	}
+	n.begin, n.truth = begin, t
+	n.edge = edgeOf(begin.Length)
+	n.phase, n.length = begin.Start%uint64(begin.Length), uint64(begin.Length)
+	n.recorder, err = port.Record()
+	return n, err
+}
+
+func (n *native) intervalsNow() (in ebpf.Intervals, err error) {
+	err = n.port.Node().Do(func() (err error) {
+		in, err = ebpf.IntervalsOf(n.port.Index())
+		return err
+	})
+	return in, err
+}
+
+// check wants the intervals to be those that were judged by.
+func (n *native) check() error {
+	now, err := n.intervalsNow()
+	if err != nil {
+		return err
+	}
+	if now.Length != n.begin.Length || now.Start%n.length != n.phase {
+		return fmt.Errorf("%s: its data plane restarted while it was judged", n.port)
+	}
+	return nil
+}
+
+// watch takes frames in until ctx ends.
+func (n *native) watch(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, n.recorder.Close()) }()
+	var frames []fabric.Passed
+	var lost uint64
+	for ctx.Err() == nil {
+		if frames, err = n.recorder.Read(frames[:0]); err != nil {
+			return err
+		}
+		now, wall := clocks()
+		total, err := n.recorder.Lost()
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		for i := range frames {
+			n.take(&frames[i], wall)
+		}
+		n.close(now, wall, total != lost)
+		n.mu.Unlock()
+		lost = total
+	}
+	return nil
+}
+
+func (n *native) take(f *fabric.Passed, wall int64) {
+	n.passed(f.At, f.L1Bits())
+	if f.Bytes != probeSize {
+		return
+	}
+	p, err := probe.Parse(f.Head[:probeSize], n.profile.TPIDs(), n.profile.Layout)
+	if err != nil {
+		return // not one of ours
+	}
+	for i, sig := range signals {
+		if sig == p.Payload.Signal {
+			n.probes[probeKey{i, p.Payload.Seq}] = time.Unix(0, int64(f.At)+wall)
+		}
+	}
+}
+
+// passage is when a probe passed, which is asked once for each.
+func (n *native) passage(sig int, seq uint64) (time.Time, bool) {
+	k := probeKey{sig, seq}
+	at, ok := n.probes[k]
+	delete(n.probes, k)
+	return at, ok
+}
+
+// ended is the end of the interval that had closed last.
+func (n *native) ended(at time.Time) (time.Time, bool) {
+	i := n.completed(at)
+	if i == 0 {
+		return time.Time{}, false
+	}
+	return n.windows[i-1].end, true
+}
+
+// ready reports whether the judge can judge.
+func (n *native) ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.windows) >= 2
+}
+
+// clocks are the monotonic clock in ns and what it lacks to the wall clock, of the closest of
+// a few readings.
+func clocks() (mono uint64, wall int64) {
+	best := time.Duration(1<<63 - 1)
+	for range 5 {
+		before, now, after := monotonic(), time.Now().UnixNano(), monotonic()
+		if d := time.Duration(after - before); d < best {
+			best, mono, wall = d, after, now-int64(before+(after-before)/2)
+		}
+	}
+	return mono, wall
+}
+
+func monotonic() uint64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0 // it cannot fail
+	}
+	return uint64(ts.Nano())
+}

@@ -1,0 +1,154 @@
+package fabric
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// RecordHead is how many bytes of each frame a Recorder keeps.
+const RecordHead = 64
+
+// Passed is one frame that a port was given to send, before its queue.
+type Passed struct {
+	At    uint64 // CLOCK_MONOTONIC, ns
+	Bytes uint32 // from the destination address, without FCS and an offloaded VLAN tag
+	Head  [RecordHead]byte
+}
+
+// L1Bits is what the frame occupies of the wire, in bits.
+func (f *Passed) L1Bits() uint64 { return 8 * (uint64(f.Bytes) + L1Overhead) }
+
+// Recorder keeps the time of every frame that leaves a port: a BPF program in front of all
+// others at tcx egress writes one record a frame. It shares no code with a data plane, and
+// so can serve as the truth about one. Methods are for one goroutine at a time.
+type Recorder struct {
+	port *Port
+	ring *ringbuf.Reader
+	lost *ebpf.Map
+	maps []*ebpf.Map
+	prog *ebpf.Program
+	at   link.Link
+	rec  ringbuf.Record
+}
+
+const (
+	recordSize  = 16 + RecordHead
+	recordRing  = 16 << 20 // a second of 180,000 frames
+	recordSlack = 2 * time.Millisecond
+	noWakeup    = 1 // BPF_RB_NO_WAKEUP: who reads looks every recordSlack
+)
+
+// Record starts a recorder, which needs the right to load BPF programs outside any user
+// namespace; close it after use.
+func (p *Port) Record() (_ *Recorder, err error) {
+	r := &Recorder{port: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: record frames: %w", p, err), r.Close())
+		}
+	}()
+	ring, err := ebpf.NewMap(&ebpf.MapSpec{Name: "recorded", Type: ebpf.RingBuf, MaxEntries: recordRing})
+	if err != nil {
+		return nil, err
+	}
+	r.maps = append(r.maps, ring)
+	if r.lost, err = ebpf.NewMap(&ebpf.MapSpec{Name: "lost", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}); err != nil {
+		return nil, err
+	}
+	r.maps = append(r.maps, r.lost)
+	if r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "record", Type: ebpf.SchedCLS, License: "GPL", Instructions: recording(ring.FD(), r.lost.FD())}); err != nil {
+		return nil, err
+	}
+	if r.ring, err = ringbuf.NewReader(ring); err != nil {
+		return nil, err
+	}
+	err = p.node.Do(func() (err error) {
+		r.at, err = link.AttachTCX(link.TCXOptions{Interface: p.index, Program: r.prog, Attach: ebpf.AttachTCXEgress, Anchor: link.Head()})
+		return err
+	})
+	return r, err
+}
+
+// recording is the program: time, length and head of the frame to the ring, and a count of
+// those that did not fit.
+func recording(ring, lost int) asm.Instructions {
+	const rec, key = -recordSize, -recordSize - 8
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, rec, asm.R0, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R6, 0, asm.Word), // __sk_buff.len
+		asm.StoreMem(asm.RFP, rec+8, asm.R1, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, rec+16), asm.Mov.Imm(asm.R4, RecordHead),
+		asm.FnSkbLoadBytes.Call(), // zeros where the frame is shorter
+		asm.LoadMapPtr(asm.R1, ring),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, rec), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
+		asm.FnRingbufOutput.Call(),
+		asm.JEq.Imm(asm.R0, 0, "next"),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, lost), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "next"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
+		asm.Return(),
+	}
+}
+
+// Read appends the frames that have passed since the last call, nearly in order: frames of two
+// processors may change places. It waits a little for the next ones.
+func (r *Recorder) Read(dst []Passed) ([]Passed, error) {
+	r.ring.SetDeadline(time.Now().Add(recordSlack))
+	for {
+		err := r.ring.ReadInto(&r.rec)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return dst, nil
+		}
+		if err == nil && len(r.rec.RawSample) != recordSize {
+			err = fmt.Errorf("a record of %d bytes", len(r.rec.RawSample))
+		}
+		if err != nil {
+			return dst, fmt.Errorf("%s: read recorded frames: %w", r.port, err)
+		}
+		b := r.rec.RawSample
+		f := Passed{At: binary.NativeEndian.Uint64(b), Bytes: uint32(binary.NativeEndian.Uint64(b[8:]))}
+		copy(f.Head[:], b[16:])
+		dst = append(dst, f)
+	}
+}
+
+// Lost is how many frames passed since the beginning that nothing could be kept of.
+func (r *Recorder) Lost() (n uint64, err error) {
+	if err := r.lost.Lookup(uint32(0), &n); err != nil {
+		return 0, fmt.Errorf("%s: count lost records: %w", r.port, err)
+	}
+	return n, nil
+}
+
+// Close ends the recorder.
+func (r *Recorder) Close() error {
+	var errs []error
+	if r.at != nil {
+		errs = append(errs, r.at.Close())
+	}
+	if r.ring != nil {
+		errs = append(errs, r.ring.Close())
+	}
+	if r.prog != nil {
+		errs = append(errs, r.prog.Close())
+	}
+	for _, m := range r.maps {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}
