@@ -421,7 +421,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if v, err = d.look(ctx); err != nil { // it may have fired meanwhile
 		return err
 	}
-	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
+	err = d.carryOut(ctx, d.shared(func(s *script) {
 		s.orphans()
 		for i := range v.ports {
 			if v.ports[i].outbound == deadPolicy {
@@ -432,7 +432,11 @@ func (d *Driver) Remove(ctx context.Context) error {
 		s.tidy(0)
 		s.giveBack(func(found) bool { return false })
 		s.forget("")
-	})))
+	}))
+	if d.lost() {
+		return err
+	}
+	return errors.Join(err, d.framesBack(ctx))
 }
 
 // Dial opens a session with a switch's command line, without log messages among its

@@ -52,6 +52,7 @@ const (
 	applyText  = "HPE 5130 HI ACL and QoS Configuration Guide 5200-3601, Applying the QoS policy to an interface"
 	fullText   = "HPE 12500 ACL and QoS Command Reference 5998-4884, qos apply policy global: with too few hardware resources the application fails on a card and stays in the configuration; the same where an update of it fails"
 	placeText  = "qos apply policy POLICY outbound [dynamic] at an interface (3Com Switch 8800 V5 Configuration Guide p. 845) or in a user profile (HPE 3100-48 Security Configuration Guide 5998-7647r); qos apply policy POLICY global outbound (HPE 12500 5998-4884); qos vlan-policy POLICY vlan LIST outbound (3Com Switch 4800G p. 889)"
+	jumboText  = "H3C S6850 and S7500X Layer 2 - LAN Switching and Interface configuration guides, Configuring jumbo frame support: jumboframe enable [ size ] in interface view, from 1536 bytes on; longer frames are discarded; undo jumboframe enable discards jumbo frames; the default differs from series to series (1600, 9126, 9216, 9416, 10000)"
 	editText   = "H3C S5120-SI ACL and QoS Configuration Guide, Applying the QoS policy, p. 20: classes, behaviors and associations of an applied policy can be modified; HP 4800G Configuration Manual p. 1126 says of that series that they cannot"
 )
 
@@ -119,6 +120,7 @@ func Offline() vendors.Facts {
 			"the dead-man fires within the lease, and 24 seconds at least: three probes that fail, and 5 seconds to run the policy (assumed); probes are UDP datagrams from the switch to a port of the agent's host that the agent names when it arms it; " + nqaText + "; " + trackText + "; " + eaaText + "; that a datagram sent back as it came is an answer is assumed, and that all of it works is seen on each switch before its first update, where the agent lets it fire",
 			"a port takes one policy: where the dead-man applies its own, and where csig replaces that again, tags pass untouched from undo qos apply policy to qos apply policy (how long that takes on a switch was not measured)",
 			"beside changes an accounting log has the commands with which csig reads: two that begin each session, one a minute, one for each port after each change and each start of an agent, and two with each renewal of the dead-man",
+			"the longest frame of a port is what display interface reports as its maximum frame length, with the L2 header, the FCS and, where the CSIG tag is the inner one, the VLAN tag (assumed: no text says what it counts): csig sets it (jumboframe enable SIZE) where a plan needs more, and notes what was there; a default comes back by its number, since undo jumboframe enable would not give it back; " + jumboText,
 			"csig reads the running configuration, of which it keeps QoS objects and the names of interfaces alone",
 			"the hash of the profile is not recorded on the switch",
 		},

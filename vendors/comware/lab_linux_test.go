@@ -80,7 +80,7 @@ func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake) }
 func (l *lab) program(t testing.TB, list []comwaretest.Port) []int {
 	var out []plane.Port
 	for _, p := range list {
-		hw := plane.Port{Outer: p.Service, Inner: l.Customer}
+		hw := plane.Port{Outer: p.Service, Inner: l.Customer, Longest: min(p.Longest, list[0].Longest)}
 		for _, r := range p.Outbound {
 			rule := plane.Rule{OuterPCP: r.ServicePCP, InnerPCP: r.CustomerPCP, SetOuter: r.RemarkService, SetInner: r.RemarkCustomer}
 			for _, v := range r.Service {

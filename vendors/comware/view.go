@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -39,6 +40,7 @@ type port struct {
 	outbound string // the policy applied there, "" for none
 	foreign  string // a line beside that, or in its place, by which another policy is applied there; "" for none
 	service  uint16 // TPID of outer tags
+	frames   string // the line about its longest frame, "" for the default
 }
 
 // defaultTPID is Comware's, of either tag (HPE 5950 Layer 2 - LAN Switching Command
@@ -150,6 +152,8 @@ func (v *view) iface(at int) func(int, string) {
 			}
 		case len(w) == 4 && strings.HasPrefix(line, "qinq ethernet-type service-tag "):
 			p.service = tpid(w[3])
+		case qos.FrameLine(line):
+			p.frames = line
 		default:
 			within = line
 		}

@@ -31,14 +31,20 @@ type Rule struct {
 type Port struct {
 	Name     string
 	Service  uint16 // TPID of outer tags
+	Longest  int    // frame, in bytes, both ways; longer ones are discarded
 	Outbound []Rule
 }
+
+// maxFrame is the longest that a switch can be told.
+const maxFrame = 10000
 
 // Switch is one switch, with its running configuration.
 type Switch struct {
 	Name     string // sysname
 	Customer uint16 // TPID of inner tags
 	NoEAA    bool   // it has no EAA policies
+	Longest  int    // frame of an interface without jumboframe enable
+	Silent   bool   // it does not report the longest frame of interfaces
 	Frozen   bool   // policies that are applied cannot be modified, as on the HP 4800G
 
 	// Changed is called with what the configuration means when a command has changed it. It
@@ -76,12 +82,14 @@ type iface struct {
 	policies map[string]string // by direction
 	words    map[string]string // what stands behind the direction
 	service  uint16
+	longest  int      // by jumboframe enable; 0: the default
+	denied   bool     // undo jumboframe enable
 	instance []string // lines of its Ethernet service instance
 }
 
 // New returns a switch with these interfaces.
 func New(name string, interfaces ...string) *Switch {
-	c := &Switch{Name: name, Customer: 0x8100, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}, profiles: map[string][]string{},
+	c := &Switch{Name: name, Customer: 0x8100, Longest: 9216, classes: map[string]*class{}, behaviors: map[string]*behavior{}, policies: map[string][]pair{}, profiles: map[string][]string{},
 		nqa: map[string]*nqa{}, tracks: map[int]*track{}, rtm: map[string]*rtm{}}
 	for _, i := range interfaces {
 		c.ifaces = append(c.ifaces, &iface{name: i, policies: map[string]string{}, words: map[string]string{}, service: 0x8100})
@@ -200,6 +208,9 @@ func (c *Switch) running() string {
 		if i.service != 0x8100 {
 			lines = append(lines, fmt.Sprintf("qinq ethernet-type service-tag %04x", i.service))
 		}
+		if _, line := c.frames(i); line != "" {
+			lines = append(lines, line)
+		}
 		for _, direction := range []string{"inbound", "outbound"} {
 			if p := i.policies[direction]; p != "" {
 				lines = append(lines, "qos apply policy "+p+" "+direction+i.words[direction])
@@ -220,6 +231,7 @@ func (c *Switch) running() string {
 func (c *Switch) meaning() (ports []Port) {
 	for _, i := range c.ifaces {
 		p := Port{Name: i.name, Service: i.service}
+		p.Longest, _ = c.frames(i)
 		for _, a := range c.policies[i.policies["outbound"]] {
 			if r, ok := c.rule(a); ok {
 				p.Outbound = append(p.Outbound, r)

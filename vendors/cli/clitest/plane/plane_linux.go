@@ -54,6 +54,10 @@ type Port struct {
 	// Trunk is whether a frame whose tag is not one of Outer is dropped: the switch takes it
 	// for untagged, and there is no VLAN for those. Frames without any tag pass.
 	Trunk bool
+
+	// Longest is how long frames may be, in bytes with the L2 header and the FCS: longer ones
+	// are dropped. 0: no matter.
+	Longest int
 }
 
 // Faults are what the hardware does wrong.
@@ -279,6 +283,9 @@ func (p *Plane) script(ports []Port) string {
 			for _, tag := range []string{port.outer() + " @ll,116,12 0xfff", port.inner() + " @ll,148,12 0xfff"} {
 				fmt.Fprintf(&b, "add rule %s %s drop\n", chain, tag)
 			}
+		}
+		if port.Longest > 0 {
+			b.WriteString(port.long(chain))
 		}
 		if port.Trunk {
 			fmt.Fprintf(&b, "add rule %s @ll,96,16 != 0x%04x @ll,96,16 != 0x%04x drop\n", chain, port.Outer, payloadType)
