@@ -53,8 +53,12 @@ func (a *Agent) supervise(samples []counters.Sample) {
 			p.supervised.compare(&samples[i], &a.measured[next])
 			next++
 		}
-		if p.supervised.missed != "" && p.state == api.StateLive {
-			p.state, p.code, p.reason = api.StateStale, findings.PassedBy, p.supervised.missed
+		switch v := &p.supervised; {
+		case p.state != api.StateLive:
+		case v.missed != "":
+			p.state, p.code, p.reason = api.StateStale, findings.PassedBy, v.missed
+		case v.measured.Coarse != "" && p.reason == "":
+			p.code, p.reason = findings.Coarse, v.measured.Coarse
 		}
 	}
 }

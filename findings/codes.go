@@ -128,6 +128,7 @@ var (
 	WideTags     = code("wide-tags", "the device updates wide tags with restrictions, or not at all")
 	TagDepth     = code("tag-depth", "the device updates tags behind VLAN tags with restrictions, or not at all")
 	PassedBy     = code("passed-by", "frames go around the data plane that measures by itself: the port falls back")
+	Coarse       = code("coarse-intervals", "the interval of a data plane that measures by itself is shorter than one frame may take")
 	NotCounted   = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
 	SelfTest     = code("self-test", "the self-test of the data plane: its verdict")
 )

@@ -138,6 +138,24 @@ func (l Locator) encode(bits int, values map[string]string) (uint16, error) {
 	return 0, fmt.Errorf("the locator has no field %s: it has %s", strings.Join(unknown, ", "), strings.Join(known, ", "))
 }
 
+// WideLM is the locator of a wide tag that names the port which lm names in a compact one: the
+// same number, or the same values of the same fields where there are any. Errors: fields that
+// only one of the two formats has, and values that do not fit.
+func (sp *SignalProfile) WideLM(l Layout, lm uint16) (uint16, error) {
+	if len(sp.Locator.Fields) == 0 && len(sp.WideLocator.Fields) == 0 {
+		return lm, nil
+	}
+	values := make(map[string]string)
+	for _, v := range sp.Locator.Decode(l.LMBits(), lm) {
+		values[v.Field] = strconv.FormatUint(uint64(v.Value), 10)
+	}
+	wide, err := sp.WideLocator.Encode(l.WideLMBits(), values)
+	if err != nil {
+		return 0, fmt.Errorf("wide_locator: %w: give it the fields of locator", err)
+	}
+	return wide, nil
+}
+
 func (f LocatorField) parse(text string) (uint16, error) {
 	if v, ok := f.Names[text]; ok {
 		return v, nil

@@ -182,3 +182,35 @@ func TestLocatorValidate(t *testing.T) {
 		t.Errorf("two problems are reported as: %v", err)
 	}
 }
+
+func TestWideLM(t *testing.T) {
+	field := func(name string, bits int, names ...string) LocatorField {
+		f := LocatorField{Name: name, Bits: bits, Names: map[string]uint16{}}
+		for i, n := range names {
+			f.Names[n] = uint16(i)
+		}
+		return f
+	}
+	short := Locator{Fields: []LocatorField{field("switch", 3, "leaf", "spine"), field("port", 4)}}
+	for _, tt := range []struct {
+		name          string
+		compact, wide Locator
+		layout        Layout
+		lm, want      uint16
+		err           string
+	}{
+		{"numbers", Locator{}, Locator{}, Draft00, 19, 19, ""},
+		{"more bits", short, Locator{Fields: []LocatorField{field("switch", 8), field("port", 8)}}, Draft00, 1<<4 | 3, 1<<8 | 3, ""},
+		{"another order", short, Locator{Fields: []LocatorField{field("port", 8), field("switch", 7)}}, UEC, 1<<4 | 3, 3<<7 | 1, ""},
+		{"one field more", short, Locator{Fields: []LocatorField{field("switch", 3), field("pod", 3), field("port", 4)}}, Draft00, 19, 0, "wide_locator: locator field pod has no value"},
+		{"one field less", short, Locator{Fields: []LocatorField{field("port", 8)}}, Draft00, 19, 0, "no field switch"},
+		{"fewer bits", short, Locator{Fields: []LocatorField{field("switch", 3), field("port", 1)}}, Draft00, 19, 0, "does not fit 1 bits"},
+		{"a number where there are fields", short, Locator{}, Draft00, 19, 0, "wide_locator"},
+	} {
+		sp := SignalProfile{Locator: tt.compact, WideLocator: tt.wide}
+		got, err := sp.WideLM(tt.layout, tt.lm)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %d, %v, want %d, %q", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}

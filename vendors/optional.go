@@ -97,6 +97,8 @@ type Measurement struct {
 	Bytes uint64 // all that it has counted, on the wire; restarts with the data plane
 	Live  bool   // the port writes what follows, and not its fallback
 	S     [len(quantize.Signals)]uint8
+
+	Coarse string // why its intervals are too short for the frames that the port may send; "" where they are not
 }
 
 // Measurer is a driver of a data plane that measures by itself (Facts.Native).

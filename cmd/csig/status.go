@@ -123,7 +123,11 @@ func statusText(s *api.Status, columns int) string {
 	for _, p := range s.Ports {
 		var sig []string
 		for _, g := range p.Signals {
-			sig = append(sig, fmt.Sprintf("%s=%d(%s)", g.Signal, g.Bucket, g.Locator))
+			own := ""
+			if g.Computed != nil && *g.Computed != g.Bucket {
+				own = fmt.Sprintf(", counters=%d", *g.Computed)
+			}
+			sig = append(sig, fmt.Sprintf("%s=%d(%s%s)", g.Signal, g.Bucket, g.Locator, own))
 		}
 		capacity, load, abw, abwc, age := "-", "-", "-", "-", "-"
 		if p.WindowEnd != nil {

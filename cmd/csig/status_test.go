@@ -48,6 +48,16 @@ func TestStatusFitsATerminal(t *testing.T) {
 	}
 }
 
+// What a device that measures by itself writes is compared with what its counters say.
+func TestStatusComparesSignals(t *testing.T) {
+	s := sampleStatus()
+	same, other := s.Ports[0].Signals[0].Bucket, uint8(27)
+	s.Ports[0].Signals[0].Computed, s.Ports[0].Signals[1].Computed = &same, &other
+	if text := statusText(s, 132); !strings.Contains(text, "abw=29(17) abwc=28(17, counters=27)") {
+		t.Error(text)
+	}
+}
+
 func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 	for plane, want := range map[string]string{
 		api.DataPlaneLeased:   "lease: 300ms, ends in 123ms unless renewed; then conservative",

@@ -48,6 +48,9 @@ struct state {
 	u64 last;	/* of the interval before */
 	u64 closed;	/* whether one has closed */
 	u64 total;	/* bytes of all that have */
+	u64 lost;	/* of bytes, what the queue has dropped */
+	u32 drops;	/* frames that the queue had dropped */
+	u32 size;	/* of the last frame, on the wire */
 };
 
 struct stats {
@@ -101,6 +104,20 @@ inline_fn u32 csig(const struct port *p, u16 tpid)
 	return TAGS;
 }
 
+/* drops takes back what the queue has dropped since the frame before. Queues drop the frame
+ * that comes to a full one, so it was that frame; where several processors send, or a queue
+ * drops others, its size stands for theirs. */
+inline_fn void drops(struct __sk_buff *skb, struct state *s)
+{
+	struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
+	u32 now = k->dev->qdisc->qstats.drops, seen = *(volatile u32 *)&s->drops, n = now - seen;
+
+	if (!n || __sync_val_compare_and_swap(&s->drops, seen, now) != seen)
+		return;
+	if (n < 1 << 16)	/* else it is another queue, which counts from 0 */
+		__sync_fetch_and_add(&s->lost, (u64)n * *(volatile u32 *)&s->size);
+}
+
 /* roll closes the interval if it is over. One processor does it; frames that others
  * account in between count for either interval. */
 inline_fn void roll(const struct port *p, struct state *s, u64 now)
@@ -117,7 +134,8 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 	u64 n = (u64)open / p->interval;
 	if (__sync_val_compare_and_swap(&s->start, start, start + n * p->interval) != start)
 		return;
-	u64 bytes = __sync_fetch_and_and(&s->bytes, 0);
+	u64 bytes = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
+	bytes -= lost < bytes ? lost : bytes;
 	*(volatile u64 *)&s->last = n == 1 ? bytes : 0;	/* else the last one was idle */
 	__sync_fetch_and_add(&s->total, bytes);
 	*(volatile u64 *)&s->closed = 1;
@@ -410,6 +428,7 @@ int csig_egress(struct __sk_buff *skb)
 	if (!s || !n)
 		return TCX_NEXT;
 	u64 now = bpf_ktime_get_ns();
+	drops(skb, s);
 	roll(p, s, now);
 	n->frames++;
 	int stale = now >= p->deadline || !*(volatile u64 *)&s->closed;
@@ -430,7 +449,9 @@ int csig_egress(struct __sk_buff *skb)
 				n->passed++;
 		}
 	}
-	__sync_fetch_and_add(&s->bytes, wire(skb, p));
+	u64 size = wire(skb, p);
+	*(volatile u32 *)&s->size = size;
+	__sync_fetch_and_add(&s->bytes, size);
 	return TCX_NEXT;
 }
 

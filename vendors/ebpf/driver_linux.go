@@ -25,6 +25,7 @@ type Driver struct {
 	setup  *vendors.Setup // what it is to be; nil until Apply or the first Update
 	ports  []*port
 	byName map[string]*port
+	gso    map[string]uint64 // bytes of the longest frame that a device segments later
 }
 
 var (
@@ -91,8 +92,10 @@ func (d *Driver) devices(ctx context.Context) (map[string]int, error) {
 		return nil, fmt.Errorf("list network devices: %w", err)
 	}
 	out := make(map[string]int, len(list))
+	d.gso = make(map[string]uint64, len(list))
 	for _, l := range list {
 		out[l.Attrs().Name] = l.Attrs().Index
+		d.gso[l.Attrs().Name] = uint64(l.Attrs().GSOMaxSize)
 	}
 	return out, nil
 }
@@ -520,7 +523,13 @@ func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (p
 		if err != nil {
 			return e, err
 		}
-		g.Lm, g.WideLm = in.LM<<shift, in.LM<<shift
+		wide := in.LM
+		if d.setup.WideTPID != 0 && in.LM != d.setup.Layout.LMStale() {
+			if wide, err = sp.WideLM(d.setup.Layout, in.LM); err != nil {
+				return e, fmt.Errorf("%s in wide tags: %w", in.Signal, err)
+			}
+		}
+		g.Lm, g.WideLm = in.LM<<shift, wide<<shift
 		e.Signals[in.Signal] = g
 	}
 	return e, nil
@@ -537,7 +546,8 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		if err := d.plane.CsigState.Lookup(p.entry.Slot, &s); err != nil {
 			return dst, fmt.Errorf("port %s: read csig_state: %w", p.setup.Port, err)
 		}
-		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes, Live: s.Closed != 0 && p.entry.Deadline > now}
+		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes - min(s.Lost, s.Bytes), Live: s.Closed != 0 && p.entry.Deadline > now}
+		m.Coarse = coarse(d.gso[p.setup.Port], p.rate, time.Duration(p.entry.Interval))
 		last := s.Last
 		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
 			last = 0 // no frame has closed the interval that was idle
@@ -550,6 +560,19 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		dst = append(dst, m)
 	}
 	return dst, nil
+}
+
+// coarse says why intervals are shorter than one frame may take, which is counted whole where
+// its first segment leaves; "" where they are not.
+func coarse(gso, rate uint64, interval time.Duration) string {
+	if rate == 0 || interval == 0 {
+		return ""
+	}
+	longest := time.Duration(float64(gso) * 8e9 / float64(rate))
+	if longest <= interval {
+		return ""
+	}
+	return fmt.Sprintf("one frame that is segmented later (gso_max_size %d) takes up to %v of the link, more than the interval of %v: an interval may have the bytes of the next ones", gso, longest.Round(time.Microsecond), interval)
 }
 
 // Release has all ports fall back now.

@@ -62,6 +62,9 @@ type planeState struct {
 	Last   uint64
 	Closed uint64
 	Total  uint64
+	Lost   uint64
+	Drops  uint32
+	Size   uint32
 }
 
 type planeStats struct {
