@@ -59,6 +59,8 @@ func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) 
 		return nil, fmt.Errorf("%w: give it the level that it has in the fleet file, and make a new plan", err)
 	}
 	switch named := d.Management.Daemon != nil; {
+	case p.ByHand:
+		return o.openDriver(d)
 	case !named && o.Bypassed != nil:
 		return o.bypassAgent(ctx, d)
 	case !named && o.ReadOnly:
@@ -96,7 +98,7 @@ func (o *Opener) MissingAgent(d *inventory.Device) *inventory.Error {
 	p, err := o.Registry.Platform(d.Platform)
 	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
 	switch {
-	case err != nil || p.Open == nil || !set || !reaches(d):
+	case err != nil || p.Open == nil || p.ByHand || !set || !reaches(d):
 		return nil
 	case daemonOf(d) == nil:
 		return o.agentMistake(d)
@@ -287,6 +289,20 @@ func (o *Opener) Offline(d *inventory.Device) plans.Observation {
 		seen.Differ = &Daemon{fleet: o.Fleet, dev: d, diff: p.Diff, hash: o.profile}
 	}
 	return seen
+}
+
+// Unreached refuses a plan with steps for devices that csig does not reach.
+func (o *Opener) Unreached(p *plans.Plan) error {
+	for step := range p.Steps() {
+		d, ok := o.Fleet.Device(step.Device)
+		if !ok {
+			continue
+		}
+		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.ByHand {
+			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there (docs/%s.md)", d.Name, d.Platform, d.Name, d.Platform)
+		}
+	}
+	return nil
 }
 
 // Unproven refuses a plan that sets up a device by an experimental driver, where the fleet

@@ -182,6 +182,9 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	if fleet.Hash() != p.InventoryHash {
 		return fmt.Errorf("%s: %w: %s has changed since it was made; make a new one with csig plan", path, rollout.ErrStale, fleet.Path)
 	}
+	if err := device.NewOpener(fleet).Unreached(p); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	if err := device.NewOpener(fleet).Unproven(p); err != nil {
 		return fmt.Errorf("%s: %w; make a new one with csig plan", path, err)
 	}

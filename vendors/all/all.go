@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/openflow"
 	"github.com/csig-agent/csig/vendors/ovs"
+	"github.com/csig-agent/csig/vendors/sai"
 	"github.com/csig-agent/csig/vendors/sonic"
 	"github.com/csig-agent/csig/vendors/unsupported"
 	"github.com/csig-agent/csig/vlanrules"
@@ -57,6 +58,10 @@ type Platform struct {
 	// Capabilities are those of Linux that csig agent keeps as long as it drives such
 	// a device, or reads its counters.
 	Capabilities []int
+
+	// ByHand is a platform whose devices csig does not reach: a person carries out what
+	// Commands writes, removals included. They have no agent.
+	ByHand bool
 
 	// Locks is set where the driver keeps a second writer away by a lock of the device
 	// itself. Elsewhere the agent locks the network namespace.
@@ -188,6 +193,7 @@ func init() {
 	inventory.DefinePlatform(comware.Platform)
 	inventory.DefinePlatform(ebpf.Platform)
 	inventory.DefinePlatform(eos.Platform)
+	inventory.DefinePlatform(sai.Platform)
 	for _, p := range setups {
 		inventory.DefinePlatform(p.keys)
 	}
@@ -221,6 +227,7 @@ func Default() *Registry {
 	registerGNMI(r)
 	registerSetups(r)
 	registerVRP(r)
+	registerSAI(r)
 	for _, p := range unsupported.All() {
 		if _, driven := r.platforms[p.Name]; driven {
 			continue

@@ -50,21 +50,31 @@ func (t ObjectType) String() string { return objectNames[t] }
 // counts from 1.
 const csigIndex = 0x43 << 32
 
+// own tells whether the ID is one of csig's.
+func (o OID) own() bool { return o&(0x7f<<32) == csigIndex }
+
 // ownOID is the ID of an object of csig's.
 func ownOID(t ObjectType, index uint32) OID { return OID(t)<<48 | csigIndex | OID(index) }
 
 // Value is the value of an attribute, as recordings have it.
 type Value interface{ String() string }
 
-// Bool and those that follow are the types of values.
+// The types of values.
 type (
-	Bool   bool
-	Number uint64 // of any width
-	Enum   string // the name of an enum's value
-	OIDs   []OID
-	Enums  []Enum
-	U16s   []uint16
-	Ranges []Range // both ends are part of them
+	// Bool is true or false.
+	Bool bool
+	// Number is a number of any width.
+	Number uint64
+	// Enum is the name of an enum's value.
+	Enum string
+	// OIDs is a list of objects.
+	OIDs []OID
+	// Enums is a list of enums' values.
+	Enums []Enum
+	// U16s is a list of numbers.
+	U16s []uint16
+	// Ranges is a list of ranges.
+	Ranges []Range
 )
 
 // Range is a sai_u64_range_t: Max is a part of it.
@@ -119,6 +129,18 @@ func (o *Object) get(name string) Value {
 	return nil
 }
 
+// set gives the object attributes, in place of those that it has by their names.
+func (o *Object) set(attrs []Attr) {
+	for _, a := range attrs {
+		i := slices.IndexFunc(o.Attrs, func(b Attr) bool { return a.Name == b.Name })
+		if i < 0 {
+			o.Attrs = append(o.Attrs, a)
+			continue
+		}
+		o.Attrs[i].Value = a.Value
+	}
+}
+
 // AttrType is what the headers say of an attribute.
 type AttrType struct {
 	Object     ObjectType
@@ -169,9 +191,12 @@ var Attributes = []AttrType{
 	{Object: SwitchObject, Name: "SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC", Type: "sai_u32_list_t", ReadOnly: true},
 }
 
-// attribute is what is known of one of Attributes.
+// attribute is what is known of one of Attributes, nil for any other.
 func attribute(name string) *AttrType {
 	i := slices.IndexFunc(Attributes, func(a AttrType) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
 	return &Attributes[i]
 }
 

@@ -13,35 +13,6 @@ func native(p Platform) Platform {
 	return p
 }
 
-func sai() Platform {
-	const spec = "opencomputeproject/SAI doc/CSIG/SAI-CSIG-Spec.md (SAI 1.18) "
-	whole := read(spec + "§4.0: forwarding continues by standard means, such as the IP address")
-	tam := read(spec + "§4.5")
-	t := vendors.Traits{
-		Access:      vendors.That("the switch's own SAI program", tam),
-		MatchVID:    vendors.That(vendors.MatchNone, tam),
-		MatchPCP:    vendors.That(vendors.MatchExact, read(spec+"§4.5, CSIG_SIGNAL_TYPE")),
-		MatchDEI:    vendors.That(vendors.MatchNone, tam),
-		Key:         vendors.That(vendors.KeyNone, tam),
-		Stage:       vendors.That(vendors.StageEgress, read(spec+"§4.8: what egresses a port")),
-		Sets:        vendors.That(vendors.Fields{vendors.FieldVID}, read(spec+"§3.0: S, LM and, where it can, D")),
-		Txn:         vendors.That(vendors.TxnEntry, assumed("one attribute of one object in a call")),
-		TPIDs:       vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, read(spec+"§4.5, ETH_TYPE_CODE_POINT of each TAM INT object")),
-		Independent: vendors.That(true, whole),
-		Learning:    vendors.That(true, whole),
-		Parses:      vendors.That(true, whole),
-		Routed:      vendors.That(true, whole),
-		Strip:       vendors.That(vendors.StripFlag, read(spec+"§4.8, SAI_PORT_ATTR_INT_DELETE")),
-		Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query reports them", read(spec+"§3.0 and §4.3")),
-	}
-	p := native(platform("sai", "SAI 1.18 or newer with its own CSIG", "it does so itself, once TAM INT objects are set up", tam, t,
-		"its buckets of ABW are in bytes/s ("+spec+"§4.6), and every switch of the fabric has to have the same interval (§3.3)",
-		"one TAM INT object for each signal and tag format; the default interval is 128 µs ("+spec+"§4.4.2)"))
-	p.Facts.Wide = vendors.Refusal("it does so itself, once TAM INT objects are set up")
-	p.Facts.Traits.WideSource = read(spec + "§3.2: 1,048,576 bands of a base and a step that are powers of two")
-	return p
-}
-
 func fboss() Platform {
 	const utils = "facebook/fboss fboss/agent/test/utils/CsigTestUtils"
 	cpp, h := read(utils+".cpp"), read(utils+".h")

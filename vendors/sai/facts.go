@@ -1,0 +1,80 @@
+package sai
+
+import (
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const spec = "opencomputeproject/SAI doc/CSIG/SAI-CSIG-Spec.md (SAI 1.18) "
+
+func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: spec + from} }
+
+func assumed(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
+
+// Offline is what SAI's text has a switch do, which its chip need not all support.
+func Offline() vendors.Facts {
+	whole := read("§4.0: forwarding continues by standard means, such as the IP address")
+	tam := read("§4.5")
+	return vendors.Facts{
+		Platform: Platform.Name, Native: true,
+		Rules:  vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable, ModifyEntry: true},
+		Layout: &vendors.Layout{},
+		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, once a person has played the recording that csig writes: csig reaches no switch"},
+		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded,
+			Reason: "what it does with tags before its objects are there is not stated"},
+		TagDepths: []vlanrules.Verdict{{}},
+		Notes: []string{
+			"no public program between csig and a switch writes these objects: csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (docs/sai.md)",
+			"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
+			"what is bound on the switch updates tags at every port that does not strip, also at those that the fleet file does not name, with the locator 0",
+			"on_stale and leases have no meaning there: the chip's own signal does not grow old",
+			"its buckets of ABW are in bytes/s and those of ABW/C in percents (" + spec + "§4.6), and every switch of the fabric has to have the same interval (§3.3)",
+		},
+		Off: []string{"the objects of its recording stay until a person plays the one that csig plan --remove --commands writes"},
+		Traits: vendors.Traits{
+			Access:      vendors.That("recordings of sairedis, played by a person", tam),
+			MatchVID:    vendors.That(vendors.MatchAny, read("§3.2: 32 bands of S")),
+			MatchPCP:    vendors.That(vendors.MatchExact, read("§4.5, CSIG_SIGNAL_TYPE")),
+			MatchDEI:    vendors.That(vendors.MatchNone, tam),
+			Key:         vendors.That(vendors.KeyWire, read("§3.0: the tag's own fields")),
+			Stage:       vendors.That(vendors.StageEgress, read("§4.8: what egresses a port")),
+			Sets:        vendors.That(vendors.Fields{vendors.FieldVID}, read("§3.0: S, LM and, where it can, D")),
+			Txn:         vendors.That(vendors.TxnEntry, assumed("one attribute of one object in a call")),
+			MinUpdate:   vendors.That(time.Duration(0), assumed("the signal changes without csig, at the interval")),
+			TPIDs:       vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, read("§4.5, ETH_TYPE_CODE_POINT of each TAM INT object")),
+			TPIDChange:  vendors.That("", assumed("a TAM INT object of another code point is made before the old one goes")),
+			Independent: vendors.That(true, whole),
+			Learning:    vendors.That(true, whole),
+			Parses:      vendors.That(true, whole),
+			Routed:      vendors.That(true, whole),
+			Strip:       vendors.That(vendors.StripFlag, read("§4.8, SAI_PORT_ATTR_INT_DELETE")),
+			Native:      vendors.That("compact and wide tags, ABW, ABW/C, delay and nQD, as far as the chip's capability query reports them", read("§3.0 and §4.3")),
+
+			UpdateSource: tam, WideSource: read("§3.2: 1,048,576 bands of a base and a step that are powers of two"),
+			LeaseSource:       assumed("the chip measures by itself: nothing that csig writes grows old"),
+			PassthroughSource: assumed("no text states what it does before it is configured"),
+		},
+	}
+}
+
+// facts are those of a switch with these capabilities.
+func facts(c *Capabilities) vendors.Facts {
+	f := Offline()
+	if c == nil {
+		f.Notes = append(f.Notes, unknownCapabilities)
+		return f
+	}
+	no := func(v *vlanrules.Verdict, is bool, what string) {
+		if !is {
+			*v = vendors.Refusal("SAI capability " + what + ": management.sai.capabilities does not have it")
+		}
+	}
+	no(&f.Update, c.Compact, "compact")
+	no(&f.Wide, c.Wide, "wide")
+	no(&f.Strip, c.Strip, "strip")
+	return f
+}
+
+const unknownCapabilities = "what the switch supports is not known: management.sai.capabilities has its answers to SAI's capability queries"
