@@ -92,7 +92,7 @@ func Compile(in *Input) (p *Program, degraded vlanrules.Verdict, err error) {
 		return nil, degraded, fmt.Errorf("%d ports, at most %d can be", len(in.Ports), MaxPorts)
 	}
 	for i := range in.Ports {
-		o, err := portOf(in, &in.Ports[i])
+		o, err := portOf(in.Profile.Layout, in.signals(), &in.Ports[i])
 		errs = append(errs, err)
 		p.Ports = append(p.Ports, o)
 	}
@@ -161,7 +161,7 @@ func tamIntOf(in *Input, sig quantize.Signal, wide bool) (Object, error) {
 }
 
 // portOf is what csig sets of a port.
-func portOf(in *Input, p *Port) (Object, error) {
+func portOf(layout quantize.Layout, signals []quantize.Signal, p *Port) (Object, error) {
 	o := Object{Type: PortObject, OID: p.OID}
 	refuse := func(capability, format string, args ...any) (Object, error) {
 		return o, &CapabilityError{capability, p.Name, fmt.Sprintf(format, args...)}
@@ -177,14 +177,14 @@ func portOf(in *Input, p *Port) (Object, error) {
 		return refuse("passthrough", "what is bound on the switch updates tags at every port; SAI has no port that passes them through")
 	}
 	locator := -1
-	for _, sig := range in.signals() {
+	for _, sig := range signals {
 		lm := int(p.LM[sig])
 		if locator >= 0 && lm != locator {
 			return refuse("locator per signal", "SAI has one locator for all signals of a port, and the fleet file has %d and %d", locator, lm)
 		}
 		locator = lm
 	}
-	if in.Profile.Layout != quantize.UEC {
+	if layout != quantize.UEC {
 		// LM's seven bits are SAI's six and D.
 		if locator&1 != 0 {
 			return refuse("locator", "SAI's tag has D where LM has its lowest bit, and the locator %d is odd", locator)

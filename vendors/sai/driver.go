@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -53,16 +54,14 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		return changes, errors.Join(err, Refuse(&d.device, want))
 	}
 	// The setup is no other: but locators and the interval are no part of it.
+	have.Measure = want.Measure
 	from, was, err := played(d.keys.Played)
+	if err != nil || want.Measure == nil || !sameSetup(&was, &have) {
+		return nil, err // or a later step of a plan
+	}
+	to, _, err := program(&d.device, &want, nil)
 	if err != nil {
 		return nil, err
-	}
-	to, _, err := program(&d.device, &want)
-	if err != nil {
-		return nil, err
-	}
-	if !sameSetup(&was, &have) {
-		return nil, nil // a later step of a plan
 	}
 	if n := len(Changes(from, to)); n > 0 {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: "TAM objects", Detail: fmt.Sprintf("locators, the interval or their IDs: %d calls", n)})
@@ -134,58 +133,83 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 		func(*vendors.PortSetup, *vendors.PortSetup) string { return "" })...), nil
 }
 
-// program makes the objects of a setup; nil where no port has to do with tags.
-func program(device *inventory.Device, want *vendors.Setup) (*Program, vlanrules.Verdict, error) {
+// program makes the objects of a setup; nil where no port has to do with tags. Where no
+// more than the profile's hash is known, they are those of before, which is of the same profile.
+func program(device *inventory.Device, want *vendors.Setup, before *Program) (*Program, vlanrules.Verdict, error) {
+	var full vlanrules.Verdict
 	keys, ok := inventory.OwnKeys[*Keys](device)
 	if !ok {
 		_, err := Open(device)
-		return nil, vlanrules.Verdict{}, err
+		return nil, full, err
 	}
-	idle := func(p vendors.PortSetup) bool { return p.Action == vlanrules.Passthrough }
-	if want.Nothing() || !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return !idle(p) }) {
-		return nil, vlanrules.Verdict{}, nil
+	if want.Nothing() || !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough }) {
+		return nil, full, nil
 	}
-	if want.Measure == nil {
-		return nil, vlanrules.Verdict{}, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, of which the objects are made")}
-	}
-	in := Input{Profile: want.Measure, Interval: device.Interval, Caps: keys.Capabilities.capabilities()}
-	if in.Interval == 0 {
-		in.Interval = want.Measure.Interval
-	}
-	ids := map[string]OID{}
-	for _, p := range keys.Ports {
-		ids[p.Name], _ = ParseOID(p.OID) // Check has read it
-	}
-	in.Switch, _ = ParseOID(keys.Switch)
-	if keys.Switch == "" {
-		in.Switch = OID(SwitchObject) << 48
-	}
-	for _, text := range keys.TAM {
-		if id, err := ParseOID(text); err == nil {
-			in.Foreign = append(in.Foreign, id)
+	ports := keys.ports(device, want)
+	if want.Measure != nil {
+		in := Input{Profile: want.Measure, Interval: device.Interval, Caps: keys.Capabilities.capabilities(), Ports: ports}
+		if in.Interval == 0 {
+			in.Interval = want.Measure.Interval
 		}
-	}
-	byName := map[string]*inventory.Port{}
-	for i := range device.Ports {
-		byName[device.Ports[i].Name] = &device.Ports[i]
-	}
-	for _, p := range want.Ports {
-		q := Port{Name: p.Port, OID: ids[p.Port], Action: p.Action}
-		if known := byName[p.Port]; known != nil {
-			q.LM = known.LM
+		in.Switch, in.Foreign = keys.bound()
+		made, degraded, err := Compile(&in)
+		if err != nil {
+			err = &vendors.PermanentError{Err: err}
 		}
-		in.Ports = append(in.Ports, q)
+		return made, degraded, err
 	}
-	made, degraded, err := Compile(&in)
-	if err != nil {
-		err = &vendors.PermanentError{Err: err}
+	if before == nil {
+		return nil, full, &vendors.PermanentError{Err: errUnknownProfile}
 	}
-	return made, degraded, err
+	made := &Program{Own: before.Own, Switch: before.Switch}
+	for i := range ports {
+		o, err := portOf(want.Layout, want.Signals, &ports[i])
+		if err != nil {
+			return nil, full, &vendors.PermanentError{Err: err}
+		}
+		made.Ports = append(made.Ports, o)
+	}
+	return made, full, nil
 }
 
-// Refuse is why a device cannot have a setup, nil where it can.
+var errUnknownProfile = errors.New("no more than the hash of the profile is known, of which the objects are made")
+
+// ports are those of a setup, with their objects and locators.
+func (k *Keys) ports(device *inventory.Device, want *vendors.Setup) (out []Port) {
+	ids, locators := map[string]OID{}, map[string]map[quantize.Signal]uint16{}
+	for _, p := range k.Ports {
+		ids[p.Name], _ = ParseOID(p.OID) // Check has read it
+	}
+	for i := range device.Ports {
+		locators[device.Ports[i].Name] = device.Ports[i].LM
+	}
+	for _, p := range want.Ports {
+		out = append(out, Port{Name: p.Port, OID: ids[p.Port], Action: p.Action, LM: locators[p.Port]})
+	}
+	return out
+}
+
+// bound are the switch and what others have bound on it.
+func (k *Keys) bound() (id OID, foreign []OID) {
+	id = OID(SwitchObject) << 48
+	if k.Switch != "" {
+		id, _ = ParseOID(k.Switch)
+	}
+	for _, text := range k.TAM {
+		if tam, err := ParseOID(text); err == nil {
+			foreign = append(foreign, tam)
+		}
+	}
+	return id, foreign
+}
+
+// Refuse is why a device cannot have a setup, nil where it can, or where the profile is not
+// known.
 func Refuse(device *inventory.Device, want vendors.Setup) error {
-	_, _, err := program(device, &want)
+	_, _, err := program(device, &want, nil)
+	if errors.Is(err, errUnknownProfile) {
+		return nil
+	}
 	return err
 }
 
@@ -197,21 +221,29 @@ func Commands(device *inventory.Device, have, want vendors.Setup) ([]byte, error
 		_, err := Open(device)
 		return nil, err
 	}
-	to, degraded, err := program(device, &want)
+	on, was, err := played(keys.Played)
 	if err != nil {
 		return nil, err
 	}
-	from, was, err := played(keys.Played)
-	if err != nil {
-		return nil, err
+	// before are the objects of a profile, if they are known.
+	before := func(profile string) *Program {
+		if was.Profile == profile {
+			return on
+		}
+		return nil
 	}
+	from := on
 	if !sameSetup(&was, &have) { // a later step of a plan
 		if have.Profile == want.Profile {
 			have.Measure = want.Measure
 		}
-		if from, _, err = program(device, &have); err != nil {
+		if from, _, err = program(device, &have, before(have.Profile)); err != nil {
 			return nil, fmt.Errorf("the step before this one: %w", err)
 		}
+	}
+	to, degraded, err := program(device, &want, before(want.Profile))
+	if err != nil {
+		return nil, err
 	}
 	out, err := setupLine(&want)
 	if err != nil {

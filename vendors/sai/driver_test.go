@@ -143,7 +143,7 @@ func TestStepsOfAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, err := program(dev, &open)
+	want, _, err := program(dev, &open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
