@@ -19,7 +19,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: build demo test long peers vet lint bench fuzz mutants release clean generate generated
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/csig ./cmd/csig
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
 demo: build
 	./bin/csig demo
@@ -95,8 +95,10 @@ mutants: peers
 
 release:
 	for arch in amd64 arm64 arm; do \
-	  GOOS=linux GOARCH=$$arch GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
-	    -o dist/csig-$(VERSION)-linux-$$(test $$arch = arm && echo armv7 || echo $$arch) ./cmd/csig || exit 1; \
+	  for program in csig csig-controller; do \
+	    GOOS=linux GOARCH=$$arch GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+	      -o dist/$$program-$(VERSION)-linux-$$(test $$arch = arm && echo armv7 || echo $$arch) ./cmd/$$program || exit 1; \
+	  done; \
 	done
 	ls -l dist
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -41,6 +40,7 @@ type DaemonConfig struct {
 	Version  string
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
+	OnLaunch func()           // called when a configuration begins to run; nil for none
 	OnCycle  func()           // called after each cycle, and when the daemon begins to wait; nil for none
 }
 
@@ -220,10 +220,9 @@ func (d *Daemon) launch(r *running) {
 	}()
 	d.again = false
 	d.show(r)
-	// Starting up takes several times the memory of running for years, and a
-	// cycle allocates next to nothing: a small heap costs no time.
-	debug.SetGCPercent(25)
-	debug.FreeOSMemory()
+	if d.cfg.OnLaunch != nil {
+		d.cfg.OnLaunch()
+	}
 	d.cfg.Log.WithFields(logrus.Fields{
 		"device": r.dev.Name, "ports": len(r.dev.Ports), "schedule": r.dev.Schedule, "interval": r.dev.Interval.String(),
 		"profile": r.agent.hash[:12], "config": r.hash[:12], "shadow": d.cfg.Shadow,

@@ -21,8 +21,8 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// csig is the path of the command under test.
-var csig string
+// csig and csigController are the paths of the commands under test.
+var csig, csigController string
 
 // patience is how long a test waits for what has to come: a condition's end,
 // and no measure of anything, so that a machine which is busy with other things
@@ -44,8 +44,8 @@ func buildCSIG() (remove func(), err error) {
 		return nil, err
 	}
 	remove = func() { os.RemoveAll(dir) }
-	csig = filepath.Join(dir, "csig")
-	build := exec.Command("go", "build", "-o", csig, "github.com/csig-agent/csig/cmd/csig")
+	csig, csigController = filepath.Join(dir, "csig"), filepath.Join(dir, "csig-controller")
+	build := exec.Command("go", "build", "-o", dir, "github.com/csig-agent/csig/cmd/csig", "github.com/csig-agent/csig/cmd/csig-controller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
@@ -173,12 +173,17 @@ func (b *bed) want(sig quantize.Signal, load uint64) uint8 {
 
 // agent is a csig agent in s1.
 type agent struct {
-	t      testing.TB
-	cmd    *fabric.Cmd
-	log    bytes.Buffer
+	*running
 	client *api.Client
-	ended  chan struct{}
-	err    error
+}
+
+// running is its process, which a controller has in common for all its devices.
+type running struct {
+	t     testing.TB
+	cmd   *fabric.Cmd
+	log   bytes.Buffer
+	ended chan struct{}
+	err   error
 }
 
 // start runs csig agent with the bed's fleet file and waits for its socket.
@@ -243,6 +248,23 @@ func (o *operator) agent(name string) *agent {
 	return a
 }
 
+// controller starts a controller of the fleet, and returns it once for each of these devices.
+func (o *operator) controller(names ...string) (list []*agent) {
+	o.t.Helper()
+	for i, name := range names {
+		socket := filepath.Join(o.dir, name+".sock")
+		if i == 0 {
+			list = append(list, launchIn(o.t, o.host.Command(csigController, "-i", o.fleet, "--state", filepath.Join(o.dir, "state")), socket))
+		} else {
+			a := &agent{list[0].running, api.NewClient(socket)}
+			o.t.Cleanup(a.client.Close)
+			list = append(list, a)
+		}
+		list[i].await("that it answers for "+name, func(*api.Status) bool { return true })
+	}
+	return list
+}
+
 // newHost is a network namespace of its own, until the test ends.
 func newHost(t testing.TB, name string) *fabric.Node {
 	t.Helper()
@@ -262,7 +284,7 @@ func newHost(t testing.TB, name string) *fabric.Node {
 // launchIn runs a command that is csig agent, and ends it with the test.
 func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
 	t.Helper()
-	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{}), cmd: cmd}
+	a := &agent{&running{t: t, ended: make(chan struct{}), cmd: cmd}, api.NewClient(socket)}
 	a.cmd.Stderr = &a.log
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

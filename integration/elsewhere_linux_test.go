@@ -24,22 +24,29 @@ defaults:
 devices:
   - name: vs1
     platform: ovs
-    address: 127.0.0.1
+    address: ADDRESS
     management: {ovs: {bridge: csig, run_dir: %s}, daemon: {at: here, socket: DIR/vs1.sock}}
     ports: [{name: swp1, speed: 50M, lm: 5}, {name: swp2, action: strip}]
   - name: sonic1
     platform: sonic
     experimental: true
-    address: 127.0.0.1
+    address: ADDRESS
     management: {redis: {databases: %s}, daemon: {at: here, socket: DIR/sonic1.sock}}
     ports: [{name: Ethernet0, speed: 100M, lm: 6}]
 `
 
-// TestAgentsElsewhere runs an agent for each of two remote switches on one machine, which
-// reach them over SSH and wait for a configuration: the fleet is planned, applied and taken
-// off through them, and by csig off past one that hangs.
-func TestAgentsElsewhere(t *testing.T) {
-	t.Parallel()
+// elsewhere is two remote switches, of Open vSwitch and SONiC, and the machine that drives
+// them over SSH, at an address that no other test's apply locks.
+type elsewhere struct {
+	t     *testing.T
+	vs    *ovstest.Switch
+	sw    *sonictest.Switch
+	redis *sonictest.Redis
+	op    *operator
+}
+
+func newElsewhere(t *testing.T, address string) *elsewhere {
+	t.Helper()
 	vs := ovstest.Start(t, ovstest.Options{Dummy: true})
 	vs.AddBridge("csig")
 	vs.AddWire("csig", "swp1", 1)
@@ -50,19 +57,28 @@ func TestAgentsElsewhere(t *testing.T) {
 	redis.Do(2, "HSET", "COUNTERS:oid:0x1000000000001", "SAI_PORT_STAT_IF_OUT_OCTETS", 0, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 0, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
 
 	here := newHost(t, "here")
-	sshd := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
+	sshd := sshtest.Start(t, sshtest.Options{Address: address, Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
 	l := sshd.Login
-	op := newOperator(t, here, fmt.Sprintf(elsewhereText, l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, redis.File))
-	run, start, dir, fleet := op.run, op.agent, op.dir, op.fleet
-	has := func(want bool) {
-		t.Helper()
-		flows := strings.Contains(vs.Ofctl("dump-flows", "csig", "table=62"), "reg15") // what each port writes
-		entries, _ := sw.Entries("")
-		if flows != want || entries > 0 != want {
-			t.Fatalf("csig is there: %v and %v, want %v", flows, entries > 0, want)
-		}
-	}
+	return &elsewhere{t, vs, sw, redis, newOperator(t, here, fmt.Sprintf(strings.ReplaceAll(elsewhereText, "ADDRESS", address), l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, redis.File))}
+}
 
+// has wants csig's rules on both switches, or on none.
+func (e *elsewhere) has(want bool) {
+	e.t.Helper()
+	flows := strings.Contains(e.vs.Ofctl("dump-flows", "csig", "table=62"), "reg15") // what each port writes
+	entries, _ := e.sw.Entries("")
+	if flows != want || entries > 0 != want {
+		e.t.Fatalf("csig is there: %v and %v, want %v", flows, entries > 0, want)
+	}
+}
+
+// TestAgentsElsewhere runs an agent for each of two remote switches on one machine, which
+// reach them over SSH and wait for a configuration: the fleet is planned, applied and taken
+// off through them, and by csig off past one that hangs.
+func TestAgentsElsewhere(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, "127.0.0.1")
+	run, start, dir, fleet, has := e.op.run, e.op.agent, e.op.dir, e.op.fleet, e.has
 	vs1, sonic1 := start("vs1"), start("sonic1")
 	out := run(2, "plan", "-i", fleet, "-o", filepath.Join(dir, "up.plan"))
 	if !strings.Contains(out, "daemon "+dir+"/vs1.sock") {

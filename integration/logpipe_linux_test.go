@@ -42,7 +42,7 @@ func (b *bed) deafAgent(t *testing.T, args ...string) (a *agent, read func() str
 	socket := filepath.Join(b.dir, "deaf.sock")
 	cmd := b.s1.Command(csig, append([]string{"agent", "-c", b.write(t), "--socket", socket}, args...)...)
 	cmd.Stderr = w
-	a = &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{}), cmd: cmd}
+	a = &agent{&running{t: t, ended: make(chan struct{}), cmd: cmd}, api.NewClient(socket)}
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
 		t.Fatal(err)
 	}

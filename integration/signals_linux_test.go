@@ -67,7 +67,7 @@ func TestLogReaderGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, socket := b.write(t), filepath.Join(b.dir, "agent.sock")
-	a := &agent{t: t, client: api.NewClient(socket), ended: make(chan struct{})}
+	a := &agent{&running{t: t, ended: make(chan struct{})}, api.NewClient(socket)}
 	a.cmd = b.s1.Command(csig, "agent", "-c", file, "--socket", socket, "--log-level", "debug")
 	a.cmd.Stderr = w
 	if err := a.cmd.Start(); err != nil {

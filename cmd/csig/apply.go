@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
@@ -306,7 +307,7 @@ func fleetOf(o *applyOptions, p *plans.Plan) (*inventory.Fleet, error) {
 
 // carryOut does what is to be done with a journal and reports it.
 func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*rollout.Run, context.Context) error) error {
-	ctx, release := onHangup(cmd.Context())
+	ctx, release := process.OnHangup(cmd.Context())
 	defer release()
 	show := newProgress(cmd, o.json, cmd.Name())
 	if err := j.CheckFinished(cmd.Name() == "rollback"); errors.Is(err, rollout.ErrNothingToDo) {

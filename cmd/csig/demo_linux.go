@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/integration/demo"
 	"github.com/csig-agent/csig/integration/fabric"
 )
@@ -32,7 +33,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case !inside && status == goSignalStatus && cmd.Context().Err() != nil:
 		return demo.ErrInterrupted // before the inner one could report it
 	case !inside && status == goSignalStatus:
-		return &exitError{code: crashStatus} // SIGABRT does not end the first of a namespace
+		return &exitError{code: process.CrashStatus} // SIGABRT does not end the first of a namespace
 	case !inside && status != 0:
 		return &exitError{code: status} // the inner one has printed why
 	case !inside:

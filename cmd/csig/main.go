@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"runtime"
-	"sync"
-	"syscall"
-	"time"
+
+	"github.com/csig-agent/csig/cmd/process"
 )
 
 // version is stamped by the Makefile.
@@ -31,16 +28,12 @@ func (e *exitError) Error() string {
 }
 func (e *exitError) Unwrap() error { return e.err }
 
-// errInterrupted is the cause of a context that Ctrl-C ended.
-var errInterrupted = errors.New("interrupted")
-
-// init keeps the main goroutine on the main thread. A goroutine that enters a
-// namespace or gives up capabilities ends its thread with itself; the main thread
-// would outlive it, and /proc/self and pidfds stand for that one.
-func init() { runtime.LockOSThread() }
+func main() {
+	os.Exit(process.Guarded("csig", os.Stderr, func() int { return run(os.Args[1:]) }))
+}
 
 func run(args []string) int {
-	ctx, stop := notify(context.Background())
+	ctx, stop := process.Notify(context.Background())
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
@@ -62,52 +55,4 @@ func run(args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "csig:", err)
 	return 1
-}
-
-// repeats is for how long further signals are taken for the first one's: a
-// supervisor may send one to the process and again to its group.
-const repeats = time.Second
-
-// notify ends the context at SIGINT, with errInterrupted as its cause, and at
-// SIGTERM, from the moment it is watched: the first signal kills a command
-// that does not, or not yet. Another signal, a second later or more, kills the
-// program as if there were no handler.
-func notify(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	return &watched{ctx, sync.OnceFunc(func() { listen(ctx, cancel) })}, func() { cancel(nil) }
-}
-
-// watched is a context that calls listen before its end is waited for.
-type watched struct {
-	context.Context
-	listen func()
-}
-
-func (w *watched) Done() <-chan struct{} {
-	w.listen()
-	return w.Context.Done()
-}
-
-func (w *watched) Err() error {
-	w.listen()
-	return w.Context.Err()
-}
-
-// listen ends a context at the first signal.
-func listen(ctx context.Context, cancel context.CancelCauseFunc) {
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case sig := <-ch:
-			if sig == os.Interrupt {
-				cancel(errInterrupted)
-			} else {
-				cancel(nil)
-			}
-			time.AfterFunc(repeats, func() { signal.Stop(ch) }) // until then they are dropped
-		case <-ctx.Done():
-			signal.Stop(ch)
-		}
-	}()
 }

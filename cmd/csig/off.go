@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/rollout"
@@ -45,7 +46,7 @@ an error.`,
 			if err != nil {
 				return err
 			}
-			ctx, release := onHangup(cmd.Context())
+			ctx, release := process.OnHangup(cmd.Context())
 			defer release()
 			if s.mistakes != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)

@@ -34,9 +34,6 @@ func pathProber(*inventory.Fleet) rollout.PathProber {
 	}
 }
 
-// dropPrivileges does nothing: no device is driven on this machine.
-func dropPrivileges(*inventory.Device, bool) error { return nil }
-
 func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
 
 func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }

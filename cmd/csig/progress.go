@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
@@ -250,7 +251,7 @@ func (s *progress) note(p *rollout.Progress) (over string) {
 		s.gate = "waiting until the dead-man of each device has fired once"
 	case rollout.EventGate:
 		s.gate = ""
-		s.failed = s.failed || p.Err != nil && !errors.Is(p.Err, errInterrupted) && !errors.Is(p.Err, context.Canceled)
+		s.failed = s.failed || p.Err != nil && !errors.Is(p.Err, process.ErrInterrupted) && !errors.Is(p.Err, context.Canceled)
 	}
 	return over
 }
@@ -357,7 +358,7 @@ func (s *progress) text(p rollout.Progress) string {
 		s.printed = append(s.printed, text)
 		return where + "  " + text
 	case rollout.EventGate:
-		if errors.Is(p.Err, errInterrupted) || errors.Is(p.Err, context.Canceled) {
+		if errors.Is(p.Err, process.ErrInterrupted) || errors.Is(p.Err, context.Canceled) {
 			return where + "  gate not finished: --resume runs it again"
 		}
 		if p.Err != nil {

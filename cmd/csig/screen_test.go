@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
@@ -75,7 +76,7 @@ func TestProgressInterrupted(t *testing.T) {
 					s.report(rollout.Progress{Event: rollout.EventHand, Stage: "remove", Device: name})
 				}
 				s.report(rollout.Progress{Event: rollout.EventDone, Stage: "remove", Device: "s2"})
-				cancel(errInterrupted)
+				cancel(process.ErrInterrupted)
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})

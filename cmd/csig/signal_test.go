@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,21 +55,5 @@ func TestSignalEndsWhatDoesNotWatch(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestSignalEndsTheContext looks at contexts made of the program's before and
-// after the signal.
-func TestSignalEndsTheContext(t *testing.T) {
-	ctx, stop := notify(context.Background())
-	defer stop()
-	derived, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	<-derived.Done()
-	if ctx.Err() == nil || !errors.Is(context.Cause(derived), errInterrupted) || !errors.Is(context.Cause(ctx), errInterrupted) {
-		t.Errorf("it ended with %v, cause %v", ctx.Err(), context.Cause(derived))
 	}
 }

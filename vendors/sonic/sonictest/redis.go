@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,6 +104,19 @@ func (r *Redis) Stop() {
 		_ = p.Close()
 	}
 	r.pools = nil
+}
+
+// Freeze stops the server's process, so that it takes connections and answers nothing, or
+// has it go on.
+func (r *Redis) Freeze(frozen bool) {
+	r.t.Helper()
+	sig := syscall.SIGCONT
+	if frozen {
+		sig = syscall.SIGSTOP
+	}
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // conn is a connection to a database, which is closed after its use.

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"bytes"
@@ -122,3 +122,7 @@ func TestDroppedLinesIsALineOfTheLog(t *testing.T) {
 		}
 	}
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func deeper(n int) int { return deeper(n+1) + n } //nolint:staticcheck // it is 
 
 func init() {
 	if name := os.Getenv(crashEnv); name != "" {
-		os.Exit(guarded(os.Stderr, crashes[name]))
+		os.Exit(Guarded("csig", os.Stderr, crashes[name]))
 	}
 }
 
@@ -38,7 +38,7 @@ func init() {
 func TestCrashIsNoPendingChange(t *testing.T) {
 	const aborted = 128 + int(syscall.SIGABRT)
 	for name, want := range map[string]int{
-		"a panic of main": crashStatus, "a panic with an error": crashStatus,
+		"a panic of main": CrashStatus, "a panic with an error": CrashStatus,
 		"a panic of another goroutine": aborted, "a stack that overflows": aborted, "a lock that is not locked": aborted,
 		"changes that are pending": 2, "an exit from a deferred return": 3,
 	} {
@@ -62,7 +62,7 @@ func TestCrashIsNoPendingChange(t *testing.T) {
 			if got != want {
 				t.Errorf("exit code %d, want %d\n%s", got, want, out)
 			}
-			if want == crashStatus && (!strings.Contains(string(out), "csig: a mistake in csig") || !strings.Contains(string(out), "crash_test.go")) {
+			if want == CrashStatus && (!strings.Contains(string(out), "csig: a mistake in csig") || !strings.Contains(string(out), "crash_test.go")) {
 				t.Errorf("the output:\n%s", out)
 			}
 			if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {

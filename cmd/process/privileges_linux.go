@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -7,16 +7,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// dropPrivileges has all threads of this process, and what it starts, give up what
-// the daemon of a device does not need; nil is one that is not known yet. group
+// dropPrivileges has all threads of this process, and what it starts, give up what the
+// daemon of devices of these platforms does not need; nil: they are not known yet. group
 // reports whether its socket is to be given to one. It must come before anything
 // takes capabilities from single threads.
-func dropPrivileges(dev *inventory.Device, group bool) error {
+func dropPrivileges(platforms []string, group bool) error {
 	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("giving up new privileges: %w", errno)
 	}
@@ -26,11 +24,10 @@ func dropPrivileges(dev *inventory.Device, group bool) error {
 		return fmt.Errorf("reading this process's capabilities: %w", err)
 	}
 	registry, keep := all.Default(), []int(nil)
-	names := registry.Drivers()
-	if dev != nil {
-		names = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
+	if platforms == nil {
+		platforms = registry.Drivers()
 	}
-	for _, name := range names {
+	for _, name := range platforms {
 		if p, err := registry.Platform(name); err == nil {
 			keep = append(keep, p.Capabilities...)
 		}

@@ -1,0 +1,109 @@
+// Command csig-controller drives many switches that cannot run csig from one machine. This
+// package is flags and wiring; csig itself plans, applies and shows what it does.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/cmd/process"
+	"github.com/csig-agent/csig/controller"
+	"github.com/csig-agent/csig/device"
+)
+
+// version is stamped by the Makefile.
+var version = "unknown"
+
+func main() {
+	os.Exit(process.Guarded("csig-controller", os.Stderr, run))
+}
+
+func run() int {
+	ctx, stop := process.Notify(context.Background())
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "csig-controller:", err)
+		return 1
+	}
+	return 0
+}
+
+func newRoot() *cobra.Command {
+	var (
+		o          device.AgentConfig
+		fleetFile  string
+		state      string
+		noSelfTest bool
+		log        process.LogOptions
+	)
+	cmd := &cobra.Command{
+		Use:   "csig-controller -i FLEET",
+		Short: "Keep the rules of many switches up to date that cannot run csig",
+		Long: `Drive every device of a fleet file whose agent is on this machine (management:
+daemon: {at: here, socket: …}): poll its counters and keep its rules up to date,
+each by an agent of its own. csig plan, apply, rollback, off and status reach each
+at its socket, as they reach an agent on a switch. A device is driven from the first
+csig apply on, which gives it its configuration; the controller keeps it in its
+state folder and runs it again after a restart.
+
+Ctrl-C removes everything that it made from all devices. SIGTERM, which service
+managers send, releases their leases and leaves the setups for the next start.`,
+		Example: `  csig-controller -i fleet.yaml
+  csig-controller -i fleet.yaml --state /var/lib/csig/controller`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fleet, err := device.LoadFleet(fleetFile)
+			if err != nil {
+				return err
+			}
+			devices, err := controller.Devices(fleet)
+			if err != nil {
+				return err
+			}
+			platforms := []string{}
+			for _, d := range devices {
+				platforms = append(platforms, d.Platform, device.SourceName(d))
+			}
+			entry, end, err := log.Open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			ctx, release := process.OnHangup(cmd.Context())
+			defer release()
+			if err := process.Prepare(entry, platforms, o.Group != "", int64(len(devices))*memoryEach); err != nil {
+				return err
+			}
+			o.Log, o.Who, o.Version, o.Interrupted, o.SelfTest = entry, "csig-controller", version, process.ErrInterrupted, !noSelfTest
+			return controller.Run(ctx, controller.Config{Fleet: fleet, State: state, Agent: o})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&fleetFile, "inventory", "i", "", "fleet file (required)")
+	f.StringVar(&state, "state", defaultState(), "folder for the devices' configurations")
+	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
+	f.StringVar(&o.Group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
+	f.BoolVar(&noSelfTest, "no-self-test", false, "skip the self-tests of data planes when agents start")
+	log.Flags(f)
+	_ = cmd.MarkFlagRequired("inventory")
+	return cmd
+}
+
+// memoryEach is the memory in bytes for an agent among many, from which on garbage is
+// collected more eagerly.
+const memoryEach = 64 << 20
+
+// defaultState is beside csig's other state; an ordinary user's is their own.
+func defaultState() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" && os.Geteuid() != 0 {
+		return filepath.Join(dir, "csig", "controller")
+	}
+	return "/var/lib/csig/controller"
+}

@@ -1,0 +1,94 @@
+package integration
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// TestController has one process drive two switches that run no csig. It is planned,
+// applied and taken off as agents on switches are; a switch that hangs does not slow the
+// other, and a controller that was killed goes on where it was.
+func TestController(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, "127.0.0.2")
+	run, dir, fleet := e.op.run, e.op.dir, e.op.fleet
+	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
+	cycles := func(n uint64) func(*api.Status) bool { return func(s *api.Status) bool { return s.Cycle.Count > n } }
+
+	both := e.op.controller("vs1", "sonic1")
+	vs1, sonic1 := both[0], both[1]
+	up := filepath.Join(dir, "up.plan")
+	run(2, "plan", "-i", fleet, "-o", up)
+	e.has(false)
+	run(0, "apply", up, "--soak", "50ms")
+	vs1.await("that its port is live", live)
+	sonic1.await("that it reads its port", cycles(2)) // whose counters rest
+	e.has(true)
+	run(0, "plan", "-i", fleet)
+
+	// The database of one switch takes connections and answers nothing.
+	e.redis.Freeze(true)
+	failed := sonic1.await("that a cycle failed", func(s *api.Status) bool { return s.Cycle.Failed > 0 })
+	before := vs1.await("that it answers", live)
+	after := vs1.await("that it goes on beside it", cycles(before.Cycle.Count+10))
+	if skipped := after.Cycle.Skipped - before.Cycle.Skipped; skipped > 2 || after.Cycle.Failed > before.Cycle.Failed {
+		t.Errorf("beside a switch that hangs %d ticks were skipped and %d cycles failed", skipped, after.Cycle.Failed-before.Cycle.Failed)
+	}
+	e.redis.Freeze(false)
+	sonic1.await("that the other goes on, too", cycles(failed.Cycle.Count+2))
+
+	// Killed, it leaves what the leases leave; the next one goes on with the same configurations.
+	_ = vs1.signal(syscall.SIGKILL)
+	e.has(true)
+	both = e.op.controller("vs1", "sonic1")
+	vs1, sonic1 = both[0], both[1]
+	vs1.await("that its port is live again", live)
+	sonic1.await("that it reads its port again", cycles(2))
+	run(0, "plan", "-i", fleet)
+
+	// A second controller is refused at the sockets of the first, and harms nothing.
+	second := e.op.host.Command(csigController, "-i", fleet, "--state", filepath.Join(dir, "second"))
+	log, err := second.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for lines := bufio.NewScanner(log); refused < 2 && lines.Scan(); {
+		if strings.Contains(lines.Text(), "another agent answers there") {
+			refused++
+		}
+	}
+	_ = second.Process.Signal(syscall.SIGTERM)
+	if err := second.Wait(); err != nil || refused != 2 {
+		t.Errorf("a second controller ends with %v, and %d of its agents were refused", err, refused)
+	}
+	vs1.await("that its port is live beside a second", live)
+
+	run(0, "off", "-i", fleet)
+	e.has(false)
+	if left, err := os.ReadDir(filepath.Join(dir, "state")); err != nil || len(left) > 0 {
+		for _, f := range left {
+			if !strings.HasSuffix(f.Name(), ".earlier") {
+				t.Errorf("%s is left behind", f.Name())
+			}
+		}
+	}
+
+	// Ctrl-C leaves both switches clean.
+	run(2, "plan", "-i", fleet, "-o", filepath.Join(dir, "again.plan"))
+	run(0, "apply", filepath.Join(dir, "again.plan"), "--soak", "50ms")
+	e.has(true)
+	if err := vs1.signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	e.has(false)
+}
