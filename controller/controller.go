@@ -34,11 +34,9 @@ const restartPause = 5 * time.Second
 // Devices are those of a fleet whose agent runs on this machine and reaches them remotely,
 // in the file's order. The error names one that cannot be driven so.
 func Devices(f *inventory.Fleet) (list []*inventory.Device, err error) {
-	sockets := map[string]string{}
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		at := d.Management.Daemon
-		if at == nil || at.At != inventory.Here {
+		if at := d.Management.Daemon; at == nil || at.At != inventory.Here {
 			continue
 		}
 		p, err := all.Default().Platform(d.Platform)
@@ -49,10 +47,7 @@ func Devices(f *inventory.Fleet) (list []*inventory.Device, err error) {
 			return nil, f.Mistake(d.Name, "platform", "take its management: daemon out", errors.New(p.NoDriver(d.Platform)))
 		case p.OnDevice:
 			return nil, f.Mistake(d.Name, "management: daemon", "run csig agent --wait on the device", fmt.Errorf("%s is driven on the device alone", p.Title))
-		case sockets[at.Socket] != "":
-			return nil, f.Mistake(d.Name, "management: daemon", "each agent has a socket of its own", fmt.Errorf("its socket %s is that of %s, too", at.Socket, sockets[at.Socket]))
 		}
-		sockets[at.Socket] = d.Name
 		list = append(list, d)
 	}
 	if len(list) == 0 {
