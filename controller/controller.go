@@ -14,7 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
@@ -24,8 +24,8 @@ import (
 // Config is what a controller needs.
 type Config struct {
 	Fleet *inventory.Fleet
-	State string             // folder: a file for each device's configuration
-	Agent device.AgentConfig // of every device, without what is its own
+	State string      // folder: a file for each device's configuration
+	Agent host.Config // of every device, without what is its own
 }
 
 // restartPause is how long an agent that ended by itself is left alone.
@@ -100,7 +100,7 @@ func (cfg *Config) keep(ctx context.Context, d *inventory.Device) error {
 }
 
 // once is one life of an agent. A panic ends it alone.
-func once(ctx context.Context, cfg device.AgentConfig) (err error) {
+func once(ctx context.Context, cfg host.Config) (err error) {
 	defer untrusted.Recover(&err)
-	return device.NewAgent(cfg).Run(ctx)
+	return host.New(cfg).Run(ctx)
 }

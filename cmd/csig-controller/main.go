@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/controller"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/host"
 )
 
 // version is stamped by the Makefile.
@@ -34,7 +35,7 @@ func run() int {
 
 func newRoot() *cobra.Command {
 	var (
-		o          device.AgentConfig
+		o          host.Config
 		fleetFile  string
 		state      string
 		noSelfTest bool

@@ -15,6 +15,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -81,7 +82,7 @@ one, because it may run beside a real agent.`,
 }
 
 type agentOptions struct {
-	device.AgentConfig
+	host.Config
 	noSelfTest bool
 	log        process.LogOptions
 }
@@ -122,7 +123,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	o.SelfTest, o.Version, o.Log, o.Who, o.Interrupted = !o.noSelfTest, version, log, "csig agent", process.ErrInterrupted
 	// Starting up takes several times the memory of running for years.
 	o.OnLaunch = debug.FreeOSMemory
-	a := device.NewAgent(o.AgentConfig)
+	a := host.New(o.Config)
 	var platforms []string
 	if dev != nil {
 		platforms = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
@@ -133,7 +134,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		}
 	}
 	// Before the first command that fetches a secret.
-	if err := process.Prepare(log, platforms, o.Group != "", device.AgentMemory); err != nil {
+	if err := process.Prepare(log, platforms, o.Group != "", host.Memory); err != nil {
 		return err
 	}
 	return a.Run(ctx)

@@ -1,4 +1,6 @@
-package device
+// Package host runs the agent of one device in a process: with its counters and its driver,
+// the lock of the device, and the sockets that it answers at.
+package host
 
 import (
 	"context"
@@ -10,14 +12,15 @@ import (
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )
 
-// AgentConfig is what the agent of one device needs in a process. It opens counters and
+// Config is what the agent of one device needs in a process. It opens counters and
 // drivers itself, locks the device and answers at Socket.
-type AgentConfig struct {
+type Config struct {
 	File       string // of the daemon, and the rest as in agent.DaemonConfig
 	Wait       bool
 	Shadow     bool
@@ -43,20 +46,20 @@ type AgentConfig struct {
 
 // Agent is the agent of one device in this process.
 type Agent struct {
-	cfg    AgentConfig
-	lock   Lock
+	cfg    Config
+	lock   device.Lock
 	daemon *agent.Daemon
 	server *api.Server // nil until it listens
 }
 
-// NewAgent returns an agent that has not touched its device yet.
-func NewAgent(cfg AgentConfig) *Agent {
-	a := &Agent{cfg: cfg, lock: Lock{Log: cfg.Log}}
+// New returns an agent that has not touched its device yet.
+func New(cfg Config) *Agent {
+	a := &Agent{cfg: cfg, lock: device.Lock{Log: cfg.Log}}
 	a.daemon = agent.NewDaemon(agent.DaemonConfig{
 		File: cfg.File, Wait: cfg.Wait, Shadow: cfg.Shadow, SelfTest: cfg.SelfTest, NoCommands: cfg.NoCommands, Version: cfg.Version, Log: cfg.Log,
 		OffMarker: api.OffMarker(cfg.Socket),
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
-			return OpenSource(ctx, &f.Profile, d, 0)
+			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},
 		OpenDriver: a.openDriver, OnLaunch: cfg.OnLaunch,
 		OnCycle: func() {
@@ -181,6 +184,6 @@ func (a *Agent) leave(ctx context.Context, ran bool) error {
 // Status is the agent's. Safe for concurrent use.
 func (a *Agent) Status() *api.Status { return a.daemon.Status() }
 
-// AgentMemory is the memory in bytes that an agent is given: one of 512 ports takes some
+// Memory is the memory in bytes that an agent is given: one of 512 ports takes some
 // 37 MiB, one that is asked much a few times that.
-const AgentMemory = 256 << 20
+const Memory = 256 << 20
