@@ -362,7 +362,10 @@ func (d *Driver) Remove(ctx context.Context) error {
 		s.Forget("")
 	}
 	d.setup = nil
-	return errors.Join(append(errs, d.onTrial(ctx, func() error { return d.write(ctx, s) }))...)
+	if errs = append(errs, d.onTrial(ctx, func() error { return d.write(ctx, s) })); !d.lost() {
+		errs = append(errs, d.framesBack(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Dial opens a session with the command line of a platform's switch, without log messages

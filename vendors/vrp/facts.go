@@ -48,7 +48,7 @@ const (
 
 // texts are where a platform's facts are from.
 type texts struct {
-	match, pcp, mark, stage, order, edit, status, limits, tpid vendors.Source
+	match, pcp, mark, stage, order, edit, status, limits, tpid, jumbo vendors.Source
 }
 
 func (p *profile) texts() texts {
@@ -63,6 +63,7 @@ func (p *profile) texts() texts {
 			status: read(s11 + "display traffic-policy applied-record: success or fail, by slot"),
 			limits: read(s11 + "traffic classifier, traffic behavior, classifier behavior: 512 classifiers, 256 behaviors, 256 pairs a policy"),
 			tpid:   read(s19 + "qinq protocol: 0x0600 to 0xFFFF, of the outer tag, by interface"),
+			jumbo:  assumed("as on CloudEngine, " + ce + "jumboframe enable; configurations of the S series show jumboframe enable 12288, and display interface shows The Maximum Frame Length; longer frames are taken for discarded both ways"),
 		}
 	}
 	return texts{
@@ -75,6 +76,7 @@ func (p *profile) texts() texts {
 		status: read(ce + "display traffic-policy applied-record: success, fail with its reason, offline, waiting, processing"),
 		limits: read("Huawei CloudEngine 8800 and 6800 V300R023C00 Configuration Guide, MQC Configuration: 2,048 classifiers, policies, and classifiers of a policy"),
 		tpid:   read("Huawei CloudEngine 8800 and 6800 V300R023C00 Configuration Guide, Configuring the TPID Value in an Outer VLAN Tag: 0x8100, 0x9100 or 0x88a8, by interface"),
+		jumbo:  read(ce + "jumboframe enable: longer frames that an interface receives are discarded, and what it sends is not looked at; 9216 bytes by default; undo jumboframe enable gives that back; not at members of an Eth-Trunk"),
 	}
 }
 
@@ -147,6 +149,7 @@ func (p *profile) facts() vendors.Facts {
 			"what is in hardware: " + x.status.From,
 			"capacity: " + x.limits.From + "; csig leaves at most 16 of each unused",
 			"the TPID of outer tags is each port's own (qinq protocol): csig sets it at ports that update and have the default, and gives that back; another is refused; ports where tags come in, and which do not update, are the operator's",
+			"the longest frame of a port is what display interface reports as The Maximum Frame Length, with L2 header and FCS (non-jumbo frames have 1518 bytes): csig sets it (jumboframe enable VALUE, 1536 at least) where a plan needs more, notes what was there, and gives that back; " + x.jumbo.From,
 			"csig reads the running configuration, of which it keeps QoS objects and what concerns them at interfaces alone",
 			"the hash of the profile is not recorded on the switch",
 		},

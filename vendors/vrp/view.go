@@ -86,6 +86,8 @@ func portLine(p *qos.Port, line string) {
 		if n, err := strconv.ParseUint(strings.TrimPrefix(w[2], "0x"), 16, 16); err == nil {
 			p.TPID = uint16(n)
 		}
+	case qos.FrameLine(line):
+		p.Frames = line
 	case len(w) >= 2 && w[0] == "eth-trunk":
 		p.Blocked = "it is a member of Eth-Trunk" + untrusted.Text(w[1], 10) + ": name that, a policy there is in force at its members"
 	case strings.HasPrefix(line, "port vlan-mapping "), strings.HasPrefix(line, "port vlan-stacking "):

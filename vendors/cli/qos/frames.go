@@ -194,3 +194,22 @@ func sizeLine(p Frames, length int) string {
 }
 
 func in(port, line string) []string { return []string{"interface " + port, line, "quit"} }
+
+// Frames gives a port another longest frame, as Jumbo.Set does.
+func (s *Script) Frames(j Jumbo, p Frames, length int) error {
+	lines, err := j.Set(s.View.Behaviors, p, length)
+	s.add(lines...)
+	return err
+}
+
+// FramesBack gives a port what it had before csig, as Jumbo.Back does.
+func (s *Script) FramesBack(j Jumbo, p Frames) { s.add(j.Back(s.View.Behaviors, p)...) }
+
+// ForgetFrames removes the records of ports that are not there.
+func (s *Script) ForgetFrames() {
+	var ports []string
+	for _, p := range s.View.Ports {
+		ports = append(ports, p.Name)
+	}
+	s.add(ForgetFrames(s.View.Behaviors, ports)...)
+}

@@ -30,6 +30,7 @@ type Port struct {
 	Name    string
 	Applied []string // policies applied to what it sends
 	TPID    uint16   // of outer tags
+	Frames  string   // the line about its longest frame, "" for the default
 	Blocked string   // why it cannot have a policy of csig's as the switch is configured; "": it can
 }
 

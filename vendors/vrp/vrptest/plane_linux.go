@@ -7,7 +7,10 @@ import "github.com/csig-agent/csig/vendors/cli/clitest/plane"
 func Program(p *plane.Plane, list []Port) ([]int, error) {
 	var out []plane.Port
 	for _, port := range list {
-		hw := plane.Port{Outer: port.TPID, Inner: 0x8100}
+		hw := plane.Port{Outer: port.TPID, Inner: 0x8100, Longest: list[0].In} // frames come in at the first
+		if port.Out > 0 {
+			hw.Longest = min(hw.Longest, port.Out)
+		}
 		for _, r := range port.Outbound {
 			rule := plane.Any()
 			rule.OuterPCP, rule.SetOuter = r.PCP, r.Mark

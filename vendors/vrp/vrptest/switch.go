@@ -33,6 +33,10 @@ type Port struct {
 	Name     string
 	TPID     uint16 // of outer tags
 	Outbound []Rule
+
+	// In and Out are the longest frames, in bytes, that it takes and that it sends; 0: they are not
+	// looked at.
+	In, Out int
 }
 
 // Switch is one switch, with its running configuration.
@@ -95,6 +99,7 @@ type iface struct {
 	Lines   []string            // that have no other meaning here
 	Applied map[string][]string // policies by direction
 	TPID    uint16
+	Longest int // frame, by jumboframe enable; 0: the default
 }
 
 func (c *config) clone() *config {
@@ -115,7 +120,7 @@ func (c *config) clone() *config {
 	}
 	out.Global, out.Ifaces = slices.Clone(c.Global), nil
 	for _, i := range c.Ifaces {
-		n := &iface{Name: i.Name, Lines: slices.Clone(i.Lines), Applied: map[string][]string{}, TPID: i.TPID}
+		n := &iface{Name: i.Name, Lines: slices.Clone(i.Lines), Applied: map[string][]string{}, TPID: i.TPID, Longest: i.Longest}
 		for direction, list := range i.Applied {
 			n.Applied[direction] = slices.Clone(list)
 		}
@@ -247,6 +252,9 @@ func (c *Switch) text() string {
 		if i.TPID != 0x8100 {
 			lines = append(lines, fmt.Sprintf("qinq protocol %04x", i.TPID))
 		}
+		if i.Longest > 0 {
+			lines = append(lines, fmt.Sprintf("jumboframe enable %d", i.Longest))
+		}
 		for _, direction := range []string{"inbound", "outbound"} {
 			for _, p := range i.Applied[direction] {
 				lines = append(lines, "traffic-policy "+p+" "+direction)
@@ -315,7 +323,10 @@ func (c *config) twice(i *iface) bool {
 // meaning is what the applied policies of a configuration mean.
 func (c *Switch) meaning(r *config) (ports []Port) {
 	for _, i := range r.Ifaces {
-		p := Port{Name: i.Name, TPID: i.TPID}
+		p := Port{Name: i.Name, TPID: i.TPID, In: i.frames()}
+		if !c.cloud { // a CloudEngine looks at what comes in alone
+			p.Out = p.In
+		}
 		for _, policy := range i.Applied["outbound"] {
 			list := slices.Clone(r.Policies[policy])
 			slices.SortStableFunc(list, func(a, b pair) int { return a.Precedence - b.Precedence })
