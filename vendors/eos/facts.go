@@ -48,6 +48,7 @@ const (
 	timerText   = "Arista EOS Central, Config Session Commit Timer"
 	tpidText    = "Arista EOS Central, Configurable TPID (eos.arista.com, P. R. Pandurangan)"
 	tpidPlace   = "EOS User Guide 4.36.0F §13.3.2.2.3, as a public study guide quotes it, has it on 7280E and 7500E alone; Arista TOI, Configurable TPID, on 7280R and R2, up to 3 non-default values a chip"
+	longText    = "MTU enforcement is of routed packets alone, at the egress, and switched frames of any supported length pass (aristaeos.blogspot.com, Arista EOS MTU behavior, on Jericho); l2 mtu <64-65535> and l2 mru <68-65535>, where a model has them at an interface, limit switched frames (help texts in aristanetworks/avd, pull request 3164; EOS 4.25.0F, MRU enforcement: frames over the threshold are dropped at the ingress); what the numbers count is in no public text, so csig reads them and changes neither"
 	tcamText    = "aristanetworks/DirectFlowAssist DirectFlowSwitch.py, parse_tcam_stats: 512 or 1,536 entries of a Trident's TCAM group, a few of which EOS takes"
 )
 
@@ -112,6 +113,7 @@ func Offline() vendors.Facts {
 			"a commit overwrites what another user has changed since its session began (" + sessionText + "): csig reads the difference first and commits nothing that is not its own",
 			"whether a flow is in hardware is read back before the old one goes (" + statusText + ")",
 			"the dead-man needs an account that may give bash, and adds flows of the worst bucket: it is for on_stale: conservative; a line of it is up to 400 characters, and how long one may be is not known",
+			"csig sets no frame size: " + longText,
 			"the hash of the profile is not recorded on the switch",
 		},
 	}
@@ -162,6 +164,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		// The TPID is the domain's to say.
 		if why := d.portIssue(v, p.name, p.tpid); why != "" {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(why)})
+		} else if len(p.longest) > 0 {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vlanrules.Verdict{Level: vlanrules.Degraded,
+				Reason: "longer frames than " + untrusted.Text(strings.Join(p.longest, " and "), 80) + " says are dropped, and a tag makes frames 4 bytes longer: see to it that they fit, csig changes neither"}})
 		}
 	}
 	f.Rules.Ports, f.Rules.Positions = len(f.Ports), copies

@@ -29,6 +29,7 @@ type port struct {
 	native  int
 	member  string // of an aggregate, "" for none
 	tpid    uint16
+	longest []string // lines that limit how long frames may be (l2 mtu, l2 mru)
 }
 
 // defaultTPID is EOS's (Configurable TPID).
@@ -125,6 +126,8 @@ func (p *port) take(words []string, line string) {
 		}
 	case words[0] == "channel-group" && len(words) > 1:
 		p.member = words[1]
+	case len(words) == 3 && words[0] == "l2" && (words[1] == "mtu" || words[1] == "mru") && strings.Trim(last, "0123456789") == "":
+		p.longest = append(p.longest, line)
 	case strings.HasPrefix(line, "switchport dot1q ethertype "):
 		n, err := strconv.ParseUint(last, 0, 16)
 		if p.tpid = uint16(n); err != nil {

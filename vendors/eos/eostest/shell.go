@@ -255,7 +255,7 @@ func (s *shell) global(w []string, text string) string {
 func (s *shell) iface(i *iface, w []string, text string) string {
 	no := w[0] == "no"
 	text = strings.TrimPrefix(text, "no ")
-	for _, key := range []string{"switchport mode", "switchport trunk allowed vlan", "switchport trunk native vlan", "switchport dot1q ethertype", "channel-group", "description"} {
+	for _, key := range []string{"switchport mode", "switchport trunk allowed vlan", "switchport trunk native vlan", "switchport dot1q ethertype", "channel-group", "description", "l2 mtu", "l2 mru"} {
 		value, ok := strings.CutPrefix(text, key)
 		if value = strings.TrimSpace(value); !ok {
 			continue
@@ -268,6 +268,9 @@ func (s *shell) iface(i *iface, w []string, text string) string {
 			return ""
 		case value == "":
 			return incomplete
+		}
+		if n, err := strconv.Atoi(value); strings.HasPrefix(key, "l2 ") && (err != nil || n < 64 || n > 65535) {
+			return invalid
 		}
 		if key == "switchport dot1q ethertype" {
 			n, err := strconv.ParseUint(value, 0, 16)
