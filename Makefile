@@ -3,6 +3,7 @@
 # make long   the tests that take longer: those named TestLong…
 # make lint   go vet and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
+# make sai-check SAI=DIR   what vendors/sai uses against the headers of a checkout of SAI
 # make generate   the BPF object again from its source; make generated fails where it differs
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -17,7 +18,7 @@ CLANG := clang-14 llvm-14
 
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test long peers vet lint bench fuzz mutants release clean generate generated
+.PHONY: build demo test long peers vet lint bench fuzz mutants sai-check release clean generate generated
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
@@ -92,6 +93,12 @@ fuzz:
 MUTANTSFOR ?= 15m
 mutants: peers
 	$(GO) run ./integration/mutate -for $(MUTANTSFOR)
+
+# The result for SAI 1.18.1 is vendors/sai/saicheck/testdata/sai-1.18.1.txt.
+SAI ?=
+sai-check:
+	@test -n "$(SAI)" || { echo 'make sai-check SAI=DIR: name a checkout of opencomputeproject/SAI'; exit 2; }
+	@$(GO) run ./vendors/sai/saicheck $(SAI)
 
 release:
 	for arch in amd64 arm64 arm; do \
