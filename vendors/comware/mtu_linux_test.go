@@ -9,9 +9,9 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 
-// TestLongFrames: frames of full size with their tags pass where csig has set the MTU that they
+// TestFullSizeFrames: frames of full size with their tags pass where csig has set the MTU that they
 // need, and not before; afterwards each port has what it had.
-func TestLongFrames(t *testing.T) {
+func TestFullSizeFrames(t *testing.T) {
 	t.Parallel()
 	for _, at := range []position{inner, outer} {
 		l := newLab(t, at)

@@ -8,9 +8,9 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestLongFrames: what limits switched frames at a port is reported, and is no refusal; csig
+// TestFrameLimits: what limits switched frames at a port is reported, and is no refusal; csig
 // sets no frame size.
-func TestLongFrames(t *testing.T) {
+func TestFrameLimits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.Type("interface "+ports[1], "l2 mtu 1522", "l2 mru 1518", "exit", "interface "+ports[2], "l2 mtu 9234", "no l2 mtu", "exit")

@@ -11,9 +11,9 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
-// TestLongFrames: frames of full size with their tags pass where csig has set the MTU that they
+// TestFullSizeFrames: frames of full size with their tags pass where csig has set the MTU that they
 // need, and not before; afterwards each port has what it had.
-func TestLongFrames(t *testing.T) {
+func TestFullSizeFrames(t *testing.T) {
 	both(t, func(t *testing.T, platform string) {
 		l := newLab(t, platform)
 		in, out, other := l.ports[0], l.ports[1], l.ports[2]

@@ -143,7 +143,10 @@ func (s *shell) monitoring(w []string, undo bool) string {
 			c.nqa[entry] = &nqa{}
 		}
 		s.views = append(s.views, view{kind: nqaView, name: entry})
-	case len(w) == 4 && w[1] == "schedule" && undo && q != nil:
+	case len(w) == 4 && w[1] == "schedule" && undo:
+		if q == nil || !q.running {
+			return absent
+		}
 		q.running = false
 	case strings.HasSuffix(strings.Join(w, " "), " start-time now lifetime forever") && w[1] == "schedule" && q != nil && !undo:
 		if number(q.lines, "destination port ") < 0 || number(q.lines, "frequency ") <= 0 {
@@ -151,7 +154,11 @@ func (s *shell) monitoring(w []string, undo bool) string {
 		}
 		q.running, q.next, q.failed = true, c.now, 0
 	case w[0] == "track" && len(w) == 2 && undo:
-		delete(c.tracks, number(w[1:], ""))
+		n := number(w[1:], "")
+		if c.tracks[n] == nil {
+			return absent
+		}
+		delete(c.tracks, n)
 	case w[0] == "track" && len(w) == 8 && w[2] == "nqa" && w[3] == "entry" && w[6] == "reaction" && w[7] == "1" && !undo:
 		n, err := strconv.Atoi(w[1])
 		if err != nil || n < 1 || n > 1024 || c.tracks[n] != nil {
@@ -160,7 +167,7 @@ func (s *shell) monitoring(w []string, undo bool) string {
 		c.tracks[n] = &track{entry: w[4] + " " + w[5]}
 		s.views = append(s.views, view{kind: trackView, name: w[1]})
 	case w[0] == "rtm" && len(w) == 3 && w[1] == "cli-policy" && undo:
-		delete(c.rtm, w[2])
+		return remove(c.rtm, w[2], false)
 	case w[0] == "rtm" && len(w) == 3 && w[1] == "cli-policy":
 		if c.rtm[w[2]] == nil {
 			c.rtm[w[2]] = &rtm{}

@@ -12,7 +12,7 @@ func name(word string) bool { return len(word) <= 31 }
 // remove deletes an object that nothing uses.
 func remove[T any](from map[string]T, name string, used bool) string {
 	if _, there := from[name]; !there {
-		return "The specified object does not exist."
+		return absent
 	}
 	if used {
 		return "The object is in use."
@@ -117,6 +117,9 @@ func (s *shell) behavior(b *behavior, w []string) string {
 	head := "remark " + w[1]
 	same := func(l string) bool { return strings.HasPrefix(l, head+" ") }
 	if undo {
+		if !slices.ContainsFunc(b.lines, same) {
+			return absent
+		}
 		b.lines = slices.DeleteFunc(b.lines, same)
 		return ""
 	}

@@ -11,6 +11,10 @@ const (
 	incomplete   = " % Incomplete command found at '^' position."
 	wrong        = " % Wrong parameter found at '^' position."
 	tooMany      = " % Too many parameters found at '^' position."
+
+	// absent is the answer to an undo of what is not there. The references have none for it: of a
+	// default (a TPID, jumboframe enable) undo succeeds, of an object it cannot be relied on.
+	absent = "The specified object does not exist."
 )
 
 // view kinds.

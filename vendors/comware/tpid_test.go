@@ -1,0 +1,74 @@
+package comware
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// TestTPID: csig sets the TPID where it is the default, changes its own, and gives back
+// what it found. What another user has set stays.
+func TestTPID(t *testing.T) {
+	t.Parallel()
+	for _, at := range []position{inner, outer} {
+		t.Run(at.String(), func(t *testing.T) {
+			t.Parallel()
+			b := quick(t)
+			b.driver.cfg.Outer = at == outer
+			before := b.Running()
+			is := func() uint16 {
+				v := b.view(t)
+				if at == outer {
+					return v.port(xge1).service
+				}
+				return v.customer
+			}
+			set := func(tpid string) {
+				if at == outer {
+					b.Type("interface "+xge1, "qinq ethernet-type service-tag "+tpid)
+				} else {
+					b.Type("qinq ethernet-type customer-tag " + tpid)
+				}
+			}
+			b.apply(t, plain(xge1, xge2))
+			other := plain(xge1, xge2)
+			other.TPID = 0x9901
+			if is() != 0x9900 {
+				t.Errorf("0x%04x", is())
+			}
+			if changes, err := b.driver.Diff(vendors.Setup{}, other); err != nil || changes[0].Disruptive == "" {
+				t.Errorf("%+v, %v", changes, err)
+			}
+			b.apply(t, other)
+			if is() != 0x9901 {
+				t.Errorf("0x%04x", is())
+			}
+			set("8100") // another user gives it back: it is repaired
+			b.clock += 2 * recheck
+			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == "" {
+				t.Errorf("0x%04x, %+v", is(), res)
+			}
+			set("9700") // or takes it: that is refused, and stays
+			b.clock += 2 * recheck
+			if _, err := b.driver.Update(t.Context(), both(8), time.Minute); err == nil || !strings.Contains(err.Error(), "is 0x9700, which csig did not set") {
+				t.Error(err)
+			}
+			if err := b.driver.Remove(t.Context()); err != nil || is() != 0x9700 || strings.Contains(b.Running(), prefix) {
+				t.Errorf("%v, left:\n%s", err, b.Running())
+			}
+			set("8100")
+			b.apply(t, plain(xge1, xge2))
+			if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+				t.Errorf("%v, left:\n%s", err, b.Running())
+			}
+			set("9900") // the operator has it already: it stays when csig goes
+			before = b.Running()
+			b.apply(t, plain(xge1))
+			if err := b.driver.Remove(t.Context()); at == inner && (err != nil || b.Running() != before) {
+				t.Errorf("%v, left:\n%s", err, b.Running())
+			}
+		})
+	}
+}
