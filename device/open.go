@@ -60,7 +60,7 @@ func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) 
 	}
 	switch named := d.Management.Daemon != nil; {
 	case p.ByHand:
-		return o.openDriver(d)
+		return o.Registry.Open(d.Platform, vendors.Config{Device: *d})
 	case !named && o.Bypassed != nil:
 		return o.bypassAgent(ctx, d)
 	case !named && o.ReadOnly:
@@ -299,7 +299,7 @@ func (o *Opener) Unreached(p *plans.Plan) error {
 			continue
 		}
 		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.ByHand {
-			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there (docs/%s.md)", d.Name, d.Platform, d.Name, d.Platform)
+			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there (docs/sai.md)", d.Name, d.Platform, d.Name)
 		}
 	}
 	return nil

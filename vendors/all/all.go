@@ -194,6 +194,7 @@ func init() {
 	inventory.DefinePlatform(ebpf.Platform)
 	inventory.DefinePlatform(eos.Platform)
 	inventory.DefinePlatform(sai.Platform)
+	inventory.DefinePlatform(sai.FBOSS)
 	for _, p := range setups {
 		inventory.DefinePlatform(p.keys)
 	}

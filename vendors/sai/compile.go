@@ -176,13 +176,9 @@ func portOf(layout quantize.Layout, signals []quantize.Signal, p *Port) (Object,
 	case vlanrules.Passthrough:
 		return refuse("passthrough", "what is bound on the switch updates tags at every port; SAI has no port that passes them through")
 	}
-	locator := -1
-	for _, sig := range signals {
-		lm := int(p.LM[sig])
-		if locator >= 0 && lm != locator {
-			return refuse("locator per signal", "SAI has one locator for all signals of a port, and the fleet file has %d and %d", locator, lm)
-		}
-		locator = lm
+	locator, err := p.locator(signals)
+	if err != nil {
+		return o, err
 	}
 	if layout != quantize.UEC {
 		// LM's seven bits are SAI's six and D.
@@ -193,4 +189,17 @@ func portOf(layout quantize.Layout, signals []quantize.Signal, p *Port) (Object,
 	}
 	o.Attrs = []Attr{{portStrip, Bool(false)}, {portLocator, Number(locator)}}
 	return o, nil
+}
+
+// locator is the one that a port has for all its signals.
+func (p *Port) locator(signals []quantize.Signal) (int, error) {
+	locator := -1
+	for _, sig := range signals {
+		lm := int(p.LM[sig])
+		if locator >= 0 && lm != locator {
+			return 0, &CapabilityError{"locator per signal", p.Name, fmt.Sprintf("a port has one locator for all signals, and the fleet file has %d and %d", locator, lm)}
+		}
+		locator = lm
+	}
+	return max(locator, 0), nil
 }

@@ -143,7 +143,11 @@ func TestStepsOfAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, err := program(dev, &open, nil)
+	device, err := objectsOf(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := device.program(&open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,3 +78,44 @@ func facts(c *Capabilities) vendors.Facts {
 }
 
 const unknownCapabilities = "what the switch supports is not known: management.sai.capabilities has its answers to SAI's capability queries"
+
+// OfflineFBOSS is what FBOSS's own tests have a switch do.
+func OfflineFBOSS() vendors.Facts {
+	const utils = "facebook/fboss fboss/agent/test/utils/CsigTestUtils"
+	of := func(what string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: utils + what} }
+	cpp := of(".cpp")
+	t := vendors.Traits{
+		Access:     vendors.That("vendor attributes of SAI, set by a person", cpp),
+		MatchVID:   vendors.That(vendors.MatchAny, of(".cpp: 7 thresholds a signal")),
+		MatchPCP:   vendors.That(vendors.MatchExact, of(".h, kCsigAbwcSignalType")),
+		MatchDEI:   vendors.That(vendors.MatchNone, cpp),
+		Key:        vendors.That(vendors.KeyWire, of(".cpp, parseCsigTag")),
+		Stage:      vendors.That(vendors.StageEgress, of(".h: UPDATE at egress")),
+		Sets:       vendors.That(vendors.Fields{vendors.FieldVID}, of(".cpp, parseCsigTag: the layout of draft-00")),
+		Txn:        vendors.That(vendors.TxnEntry, cpp),
+		MinUpdate:  vendors.That(time.Duration(0), assumed("the signal changes without csig")),
+		TPIDs:      vendors.That(vendors.TPIDs{Any: true, Scope: vendors.ScopeGlobal}, of(".cpp, SAI_SWITCH_ATTR_CSIG_TPID, a list; its tests use 0x9900")),
+		TPIDChange: vendors.That("", assumed("it is an attribute of CSIG alone")),
+		Parses:     vendors.That(true, of(".h: packets of the tests have IP behind the tag")),
+		Routed:     vendors.That(true, assumed("its tests send routed packets and look at the tag of what leaves")),
+		Strip:      vendors.That(vendors.StripFlag, of(".cpp, SAI_PORT_CSIG_TAG_ACTION_STRIP")),
+		Native:     vendors.That("compact tags, ABW and ABW/C, on Cisco's YUBA and G202X", of(".cpp, isCsigSupportedAsic")),
+
+		UpdateSource: cpp, WideSource: assumed("no text mentions tags of 8 bytes"),
+		LeaseSource:       assumed("the chip measures by itself: nothing that csig writes grows old"),
+		PassthroughSource: assumed("no text states what it does before it is configured"),
+	}
+	f := Offline()
+	f.Platform, f.Traits = FBOSS.Name, t
+	f.Wide = vendors.Refusal("FBOSS has compact tags alone")
+	f.Update.Reason = "its chip does it with 8 buckets a signal, once a person has set the attributes that csig writes: csig reaches no switch"
+	f.Passthrough.Reason = "what it does with tags before its attributes are set is not stated"
+	f.Notes = []string{
+		"the attributes are the vendor's own, in no public header: csig plan --commands writes them for a person, by their names in FBOSS's tests (docs/sai.md)",
+		"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.fboss.played says",
+		"it has 7 thresholds a signal, and its tests expect S with the highest bit set (16 to 23) on the wire (" + utils + ".h): buckets 0 to 16 of a profile are one, and so are 23 to 31",
+		"its tests flood a port to see buckets from 0 to 6: bucket 7 is assumed to be all above the last threshold",
+	}
+	f.Off = []string{"TPID and thresholds stay, and ports pass tags through, once a person has set what csig plan --remove --commands writes"}
+	return f
+}

@@ -66,9 +66,6 @@ func (k *Keys) Check(m inventory.Mapping) {
 // Place is nothing: no two devices are one switch.
 func (k *Keys) Place(func(string) string) (string, bool) { return "", false }
 
-// Reaches is what carries the setup to the switch, for people.
-func (k *Keys) Reaches(string) string { return "recordings" }
-
 func (k *CapabilitiesKeys) capabilities() *Capabilities {
 	if k == nil {
 		return nil

@@ -73,6 +73,8 @@ type (
 	Enums []Enum
 	// U16s is a list of numbers.
 	U16s []uint16
+	// U32s is a list of numbers.
+	U32s []uint32
 	// Ranges is a list of ranges.
 	Ranges []Range
 )
@@ -86,6 +88,7 @@ func (v Enum) String() string   { return string(v) }
 func (v OIDs) String() string   { return list(v) }
 func (v Enums) String() string  { return list(v) }
 func (v U16s) String() string   { return list(v) }
+func (v U32s) String() string   { return list(v) }
 func (v Ranges) String() string { return list(v) }
 
 func (r Range) String() string { return fmt.Sprintf("%d,%d", r.Min, r.Max) }

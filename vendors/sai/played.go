@@ -42,23 +42,67 @@ func setupLine(s *vendors.Setup) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%s\n", setupMark, bytes.ReplaceAll(text, []byte("|"), []byte(`\u007c`))), nil
 }
 
-// played reads a file of recordings that were played; one that is not there is none.
-func played(path string) (*Program, vendors.Setup, error) {
+// readPlayed reads a file of what was played; one that is not there is nothing.
+func readPlayed(path string, read func(io.Reader) error) error {
 	if path == "" {
-		return nil, vendors.Setup{}, nil
+		return nil
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, vendors.Setup{}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, vendors.Setup{}, fmt.Errorf("management.sai.played: %w", err)
+		return fmt.Errorf("what was played: %w", err)
 	}
 	defer f.Close()
-	p, s, err := replay(f)
-	if err != nil {
-		err = &vendors.PermanentError{Err: fmt.Errorf("management.sai.played: %s:%w", path, err)}
+	if err := read(f); err != nil {
+		return &vendors.PermanentError{Err: fmt.Errorf("what was played: %s:%w", path, err)}
 	}
+	return nil
+}
+
+// readSetup reads what follows setupMark.
+func readSetup(text string, s *vendors.Setup) error {
+	*s = vendors.Setup{}
+	if err := json.Unmarshal([]byte(text), s); err != nil {
+		return fmt.Errorf("the setup: %s", untrusted.Text(err.Error(), 200))
+	}
+	return nil
+}
+
+// eachLine calls f for every line that is no comment, and reads the setup of those that csig
+// has it in.
+func eachLine(r io.Reader, setup *vendors.Setup, f func(line string) error) error {
+	lines := bufio.NewScanner(io.LimitReader(r, maxPlayed+1))
+	lines.Buffer(nil, maxLine)
+	size, n := 0, 1
+	for ; lines.Scan(); n++ {
+		line := lines.Text()
+		if size += len(line) + 1; size > maxPlayed {
+			return fmt.Errorf("%d: it has more than %d bytes", n, maxPlayed)
+		}
+		err := error(nil)
+		if text, ok := strings.CutPrefix(line, setupMark); ok {
+			err = readSetup(text, setup)
+		} else if line != "" && line[0] != '#' {
+			err = f(line)
+		}
+		if err != nil {
+			return fmt.Errorf("%d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%d: %w", n, err)
+	}
+	return nil
+}
+
+// played reads a file of recordings that were played.
+func played(path string) (p *Program, s vendors.Setup, err error) {
+	err = readPlayed(path, func(r io.Reader) (err error) {
+		p, s, err = replay(r)
+		return err
+	})
 	return p, s, err
 }
 
@@ -77,30 +121,8 @@ type state struct {
 func replay(r io.Reader) (*Program, vendors.Setup, error) {
 	var setup vendors.Setup
 	now := state{objects: map[OID]*Object{}}
-	lines := bufio.NewScanner(io.LimitReader(r, maxPlayed+1))
-	lines.Buffer(nil, maxLine)
-	size, n := 0, 1
-	for ; lines.Scan(); n++ {
-		line := lines.Text()
-		if size += len(line) + 1; size > maxPlayed {
-			return nil, setup, fmt.Errorf("%d: it has more than %d bytes", n, maxPlayed)
-		}
-		if setupText, ok := strings.CutPrefix(line, setupMark); ok {
-			setup = vendors.Setup{}
-			if err := json.Unmarshal([]byte(setupText), &setup); err != nil {
-				return nil, setup, fmt.Errorf("%d: the setup: %s", n, untrusted.Text(err.Error(), 200))
-			}
-			continue
-		}
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if err := now.replay(line); err != nil {
-			return nil, setup, fmt.Errorf("%d: %w", n, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, setup, fmt.Errorf("%d: %w", n, err)
+	if err := eachLine(r, &setup, now.replay); err != nil {
+		return nil, setup, err
 	}
 	p := &Program{Switch: now.switches}
 	for _, o := range now.objects {
