@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -54,16 +55,16 @@ func permanent(port string, err error) error {
 // The record of another setup goes last: what stands at any moment between is csig's by a
 // record, or by its name.
 func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
-	old, record := d.view.setup(d.at()), recordName(want, d.at())
+	old, record := d.view.setup(d.at()), qos.RecordName(want, d.at())
 	fresh := describe(&old) != describe(want) || old.Damaged != ""
-	if err := d.carryOut(ctx, d.shared(func(s *script) { s.note(record) })); err != nil {
+	if err := d.carryOut(ctx, d.shared(func(s *script) { s.Note(record) })); err != nil {
 		return err
 	}
-	wrote := len(d.view.records()) > 1
+	wrote := len(d.view.Records()) > 1
 	ports := updating(want)
-	gone := slices.DeleteFunc(d.view.ours(), ports.HasPort)
+	gone := slices.DeleteFunc(d.view.Ours(), ports.HasPort)
 	was := d.view
-	if has := d.view.ours(); fresh || len(gone) > 0 || len(has) < len(ports.Ports) { // the dead-man is of other ports
+	if has := d.view.Ours(); fresh || len(gone) > 0 || len(has) < len(ports.Ports) { // the dead-man is of other ports
 		if err := d.withdraw(ctx, want); err != nil {
 			return err
 		}
@@ -88,11 +89,11 @@ func (d *Driver) program(ctx context.Context, want *vendors.Setup) error {
 	}
 	return errors.Join(err, d.carryOut(ctx, d.shared(func(s *script) {
 		if wrote {
-			s.orphans()
-			s.tidy(0) // what Update made and has no use for is no reason to write
+			s.Orphans()
+			s.Tidy(0) // what Update made and has no use for is no reason to write
 		}
 		s.giveBack(keeps(want, d.at()))
-		s.forget(record)
+		s.Forget(record)
 	})))
 }
 
@@ -153,7 +154,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	d.setup = nil
 	clear(d.refused)
 	// The dead-man goes after the values that it would withdraw.
-	err = d.each(ctx, v.ours(), d.removal)
+	err = d.each(ctx, v.Ours(), d.removal)
 	if d.lost() || err != nil && d.view == nil {
 		return err
 	}
@@ -167,16 +168,16 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	err = d.carryOut(ctx, d.shared(func(s *script) {
-		s.orphans()
-		for i := range v.ports {
-			if v.ports[i].outbound == deadPolicy {
-				s.drop(v.ports[i].name)
+		s.Orphans()
+		for i := range v.Ports {
+			if outbound(v.Ports[i]) == deadPolicy {
+				s.drop(v.Ports[i].Name)
 			}
 		}
 		s.drop(deadPort)
-		s.tidy(0)
+		s.Tidy(0)
 		s.giveBack(func(found) bool { return false })
-		s.forget("")
+		s.Forget("")
 	}))
 	if d.lost() {
 		return err

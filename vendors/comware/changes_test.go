@@ -29,8 +29,8 @@ func (b *bench) view(t testing.TB) *view {
 func (b *bench) values(t testing.TB, port string) string {
 	t.Helper()
 	var list []string
-	for _, p := range b.view(t).policies[policyName(port)] {
-		list = append(list, strings.TrimPrefix(p.behavior, prefix+"i"))
+	for _, p := range b.view(t).Policies[policyName(port)] {
+		list = append(list, strings.TrimPrefix(p.Behavior, prefix+"i"))
 	}
 	return strings.Join(list, " ")
 }
@@ -115,7 +115,7 @@ func TestOneLineRefused(t *testing.T) {
 	}}
 	b.server.Set(refuse)
 	err := b.driver.Apply(t.Context(), plain(xge2, xge1))
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge2 || b.view(t).port(xge1).outbound == "" {
+	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge2 || outbound(b.view(t).Port(xge1)) == "" {
 		t.Errorf("%v", err)
 	}
 	b.server.Set(clitest.Faults{})
@@ -162,14 +162,14 @@ func TestRefusedRepair(t *testing.T) {
 			b.apply(t, plain(xge1, xge2))
 			b.give(t, both(6))
 			b.Type(tc.lines...)
-			theirs, held, values := b.view(t).odd["csig-"+xge2], b.view(t).port(xge2), b.values(t, xge2)
-			if held.outbound == policyName(xge2) {
+			theirs, held, values := b.view(t).Odd["csig-"+xge2], b.view(t).Port(xge2), b.values(t, xge2)
+			if outbound(held) == policyName(xge2) {
 				values = "125a 4093a"
 			}
 			b.clock += 2 * recheck
 			b.refusedPort(t, 7, tc.want)
 			b.refusedPort(t, 8, tc.want)
-			if got := b.view(t); got.odd["csig-"+xge2] != theirs || fmt.Sprint(got.port(xge2)) != fmt.Sprint(held) || b.values(t, xge2) != values {
+			if got := b.view(t); got.Odd["csig-"+xge2] != theirs || fmt.Sprint(*got.Port(xge2)) != fmt.Sprint(*held) || b.values(t, xge2) != values {
 				t.Errorf("the port has %s, want %s:\n%s", b.values(t, xge2), values, b.Running())
 			}
 			if tc.end == nil {
@@ -188,7 +188,7 @@ func TestRefusedRepair(t *testing.T) {
 	b.apply(t, plain(xge1, xge2))
 	b.Type("qos policy csig-"+xge2, "classifier theirs behavior theirs mode qppb-manipulation")
 	err := b.driver.Remove(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "port "+xge2) || b.view(t).port(xge1).outbound != "" || b.view(t).port(xge2).outbound == "" {
+	if err == nil || !strings.Contains(err.Error(), "port "+xge2) || outbound(b.view(t).Port(xge1)) != "" || outbound(b.view(t).Port(xge2)) == "" {
 		t.Errorf("%v\n%s", err, b.Running())
 	}
 }
@@ -286,7 +286,7 @@ func TestObjectsAreBounded(t *testing.T) {
 		if _, err := d.give(t.Context(), &u[0]); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(d.view.classes)+len(d.view.behaviors))
+		most = max(most, len(d.view.Classes)+len(d.view.Behaviors))
 		cost = max(cost, len(lines))
 		if i < 200 {
 			type1()
@@ -294,7 +294,7 @@ func TestObjectsAreBounded(t *testing.T) {
 		lines = lines[:0]
 		if i == 199 {
 			v, err := parse(strings.Split(sw.Running(), "\n"))
-			if err != nil || fmt.Sprint(v.classes, v.behaviors, v.policies) != fmt.Sprint(d.view.classes, d.view.behaviors, d.view.policies) {
+			if err != nil || fmt.Sprint(v.Classes, v.Behaviors, v.Policies) != fmt.Sprint(d.view.Classes, d.view.Behaviors, d.view.Policies) {
 				t.Fatalf("the switch has something else than csig knows, %v", err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // Commands is what Apply(want) gives to a switch for which Observe returns have, with its
@@ -23,8 +24,8 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	old, now := updating(&have), updating(&want)
 	for _, s := range []*vendors.Setup{old, now} {
 		for _, p := range s.Ports {
-			if d.view.port(p.Port) == nil {
-				d.view.ports = append(d.view.ports, port{name: p.Port, service: defaultTPID})
+			if d.view.Port(p.Port) == nil {
+				d.view.Ports = append(d.view.Ports, &qos.Port{Name: p.Port, TPID: defaultTPID})
 			}
 		}
 	}
@@ -46,20 +47,10 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 			depth--
 		}
 		fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", depth), line)
-		if opens(line) {
+		if dialect.Opens(line) {
 			depth++
 		}
 	}
 	b.WriteString("return\n")
 	return b.Bytes(), nil
-}
-
-// opens reports whether a command of system view enters another view.
-func opens(line string) bool {
-	for _, head := range []string{"traffic classifier ", "traffic behavior ", "qos policy ", "interface "} {
-		if strings.HasPrefix(line, head) {
-			return true
-		}
-	}
-	return false
 }

@@ -54,7 +54,7 @@ func TestCrash(t *testing.T) {
 				}
 				if way < len(setups) && half {
 					b.apply(t, setups[way])
-					if have, err := b.driver.Observe(t.Context()); err != nil || have.Damaged != "" || len(have.Ports) != len(setups[way].Ports) || len(b.view(t).records()) != 1 {
+					if have, err := b.driver.Observe(t.Context()); err != nil || have.Damaged != "" || len(have.Ports) != len(setups[way].Ports) || len(b.view(t).Records()) != 1 {
 						t.Fatalf("line %d, finished: %+v, %v", line, have, err)
 					}
 				}

@@ -211,15 +211,15 @@ func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	s.disarm()
 	// Only where csig's policy is in force: the actions would remove another one.
 	ports := slices.DeleteFunc(names(updating(d.setup)), func(name string) bool {
-		p := s.view.port(name)
-		return p == nil || p.outbound != policyName(name)
+		p := s.view.Port(name)
+		return p == nil || outbound(p) != policyName(name)
 	})
-	have, strays := s.view.table(nil, deadPort, d.at())
+	have, strays := s.view.Table(nil, deadPort, d.at())
 	c, err := d.entries(s, deadPort, have, strays, d.setup.Fallback())
 	if err != nil {
 		return nil, err
 	}
-	s.add(append(c.first, c.then...)...)
+	s.Append(append(c.first, c.then...)...)
 	host, port, err := net.SplitHostPort(m.conn.LocalAddr().String())
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	if len(actions) > 232 {
 		return nil, fmt.Errorf("the dead-man has 232 actions at most, four for each port: %d ports are too many", len(ports))
 	}
-	probe := append(s.lines, "nqa entry "+nqaEntry, "type udp-echo", where+host, "destination port "+port,
+	probe := append(s.Lines, "nqa entry "+nqaEntry, "type udp-echo", where+host, "destination port "+port,
 		fmt.Sprint("frequency ", m.times.Frequency.Milliseconds()), fmt.Sprint("probe timeout ", m.times.Timeout.Milliseconds()),
 		fmt.Sprintf("reaction 1 checked-element probe-fail threshold-type consecutive %d action-type trigger-only", deadProbes), "quit")
 	policy := []string{"rtm cli-policy " + deadPolicy, fmt.Sprintf("event track %d state negative", track)}
@@ -258,7 +258,7 @@ func (d *Driver) withdraw(ctx context.Context, s *vendors.Setup) error {
 	if v := d.view; !v.rtm && !v.probe && v.track == 0 {
 		return nil
 	}
-	for _, name := range d.view.ours() {
+	for _, name := range d.view.Ours() {
 		if err := d.fallBack(ctx, s, name); err != nil {
 			return err
 		}
@@ -273,11 +273,11 @@ func (d *Driver) fallBack(ctx context.Context, s *vendors.Setup, name string) er
 			return err
 		}
 	}
-	if p := d.view.port(name); p == nil || p.outbound != policyName(name) {
+	if p := d.view.Port(name); p == nil || outbound(p) != policyName(name) {
 		return nil
 	}
 	script := d.script()
-	have, strays := script.view.table(nil, name, d.at())
+	have, strays := script.view.Table(nil, name, d.at())
 	c, err := d.entries(script, name, have, strays, s.Fallback())
 	if err != nil || len(c.first)+len(c.then) == 0 {
 		return err
@@ -290,17 +290,17 @@ func (d *Driver) fallBack(ctx context.Context, s *vendors.Setup, name string) er
 func (s *script) disarm() {
 	v := s.view
 	if v.rtm {
-		s.add("undo rtm cli-policy " + deadPolicy)
+		s.Append("undo rtm cli-policy " + deadPolicy)
 	}
 	if v.track > 0 {
-		s.add(fmt.Sprint("undo track ", v.track))
+		s.Append(fmt.Sprint("undo track ", v.track))
 		v.tracks = slices.DeleteFunc(slices.Clone(v.tracks), func(n int) bool { return n == v.track })
 	}
 	if v.scheduled {
-		s.add("undo nqa schedule " + nqaEntry)
+		s.Append("undo nqa schedule " + nqaEntry)
 	}
 	if v.probe {
-		s.add("undo nqa entry " + nqaEntry)
+		s.Append("undo nqa entry " + nqaEntry)
 	}
 	v.rtm, v.track, v.scheduled, v.probe = false, 0, false, false
 }
@@ -332,8 +332,8 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for i := range v.ports {
-		if name := v.ports[i].name; v.ports[i].outbound == deadPolicy {
+	for i := range v.Ports {
+		if name := v.Ports[i].Name; outbound(v.Ports[i]) == deadPolicy {
 			if err := d.prove(ctx, name, v.associated(deadPort)); err != nil {
 				return false, err
 			}

@@ -86,10 +86,10 @@ func TestDeadManGuards(t *testing.T) {
 				cut.left = -1
 				v := b.view(t)
 				guard := v.probe && v.scheduled && v.track > 0 && v.rtm
-				for i := range v.ports {
-					p := &v.ports[i]
-					if has := b.values(t, p.name); p.outbound == policyName(p.name) && !slices.Contains([]string{"125a 4093a", "125a", ""}, has) && !guard {
-						t.Fatalf("line %d: port %s has %s without a dead-man:\n%s", lines, p.name, has, b.Running())
+				for i := range v.Ports {
+					p := v.Ports[i]
+					if has := b.values(t, p.Name); outbound(p) == policyName(p.Name) && !slices.Contains([]string{"125a 4093a", "125a", ""}, has) && !guard {
+						t.Fatalf("line %d: port %s has %s without a dead-man:\n%s", lines, p.Name, has, b.Running())
 					}
 				}
 			}

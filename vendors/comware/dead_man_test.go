@@ -28,8 +28,8 @@ func (b *bench) fallen(t testing.TB) bool {
 	t.Helper()
 	n := 0
 	v := b.view(t)
-	for i := range v.ports {
-		if v.ports[i].outbound == deadPolicy {
+	for i := range v.Ports {
+		if outbound(v.Ports[i]) == deadPolicy {
 			n++
 		}
 	}
@@ -144,7 +144,7 @@ func TestDeadManLeavesForeignPolicies(t *testing.T) {
 	b.Type("qos policy theirs", "quit", "interface "+xge2, "undo qos apply policy outbound", "qos apply policy theirs outbound", "quit")
 	b.pass(b.arm(t, time.Minute)) // the port's error is reported by updates
 	v := b.view(t)
-	if one, two := v.port(xge1).outbound, v.port(xge2).outbound; one != deadPolicy || two != "theirs" {
+	if one, two := outbound(v.Port(xge1)), outbound(v.Port(xge2)); one != deadPolicy || two != "theirs" {
 		t.Errorf("fired, the ports have %s and %s", one, two)
 	}
 }

@@ -124,7 +124,7 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(v.ports) == 0 {
+	if len(v.Ports) == 0 {
 		return nil, errors.New("the configuration that it displays has no interfaces: may the account read it (network-admin)?")
 	}
 	d.view, d.read = v, d.cfg.Now()

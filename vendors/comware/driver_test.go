@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vlanrules"
@@ -264,12 +265,12 @@ func TestRepair(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				table, strays := v.table(nil, xge1, inner)
+				table, strays := v.Table(nil, xge1, inner)
 				for i := range table {
 					table[i].ID, table[i].Priority = 0, 0
 				}
 				slices.SortFunc(table, func(a, b vlanrules.Entry) int { return int(a.Match.PCP.Value) - int(b.Match.PCP.Value) })
-				return fmt.Sprint(v.port(xge1).outbound, v.records(), table, strays)
+				return fmt.Sprint(outbound(v.Port(xge1)), v.Records(), table, strays)
 			}
 			want := policies()
 			b.Type(lines...)
@@ -310,24 +311,16 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestNames: names of what csig has replaced are read back, fit, and no other name is one; the
+// others are vendors/cli/qos's.
 func TestNames(t *testing.T) {
-	for _, at := range []position{inner, outer} {
-		s := plain()
-		name := recordName(&s, at)
-		got, where, ok := parseRecord(name)
-		if !ok || where != at || fmt.Sprint(got) != fmt.Sprint(s) || len(name) > maxObject {
-			t.Errorf("%s: %+v %c %v", name, got, where, ok)
-		}
-		r := rule{at: at, pcp: 7, first: 1, last: 4094, bank: 'b'}
-		if got, ok := parseClass(r.class()); !ok || got != r || len(r.class()) > maxObject {
-			t.Errorf("%s: %+v %v", r.class(), got, ok)
+	for _, f := range []found{{at: inner, was: 0x8100, now: 0x9900}, {at: outer, was: 0x8100, now: 0x9900, port: hashOf(xge1)}} {
+		if got, ok := parseFound(f.behavior()); !ok || got != f || len(f.behavior()) > qos.MaxName {
+			t.Errorf("%s: %+v %v", f.behavior(), got, ok)
 		}
 	}
-	for _, foreign := range []string{"csig-", "csig-x0-1-2a", "csig-i0-1-2", "csig-i0-01-2a", "csig-setup-9900-5-c-x", "csig-i", "csig-setup-", "csig-i12x", "csig-i12"} {
-		_, class := parseClass(foreign)
-		_, behavior := parseBehavior(foreign)
-		_, _, record := parseRecord(foreign)
-		if class || behavior || record {
+	for _, foreign := range []string{"csig-", "csig-was-", "csig-was-i8100", "csig-was-x8100-9900", "csig-was-o8100-9900", "csig-was-i8100-9900-0000000001", "csig-was-i8100-990", "csig-setup-9900-5-c-i"} {
+		if _, ok := parseFound(foreign); ok {
 			t.Errorf("%s is csig's", foreign)
 		}
 	}
@@ -367,9 +360,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		v.setup(inner)
-		v.idle()
-		for _, p := range v.ports {
-			v.table(nil, p.name, outer)
+		v.Idle()
+		for _, p := range v.Ports {
+			v.Table(nil, p.Name, outer)
 		}
 	})
 }

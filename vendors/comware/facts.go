@@ -146,16 +146,16 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return f, err
 	}
 	f.Identity = identity(lines)
-	for i := range v.ports {
-		p := &v.ports[i]
-		if strings.HasPrefix(p.name, "Vlan-interface") || strings.HasPrefix(p.name, "NULL") || strings.HasPrefix(p.name, "LoopBack") {
+	for i := range v.Ports {
+		p := v.Ports[i]
+		if strings.HasPrefix(p.Name, "Vlan-interface") || strings.HasPrefix(p.Name, "NULL") || strings.HasPrefix(p.Name, "LoopBack") {
 			continue
 		}
-		f.Ports = append(f.Ports, p.name)
-		if why := portName(p.name); why != "" {
-			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(why)})
+		f.Ports = append(f.Ports, p.Name)
+		if why := portName(p.Name); why != "" {
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(why)})
 		} else if foreign := cmp.Or(v.foreignAt(p), v.everywhere()); foreign != nil {
-			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.name, Verdict: vendors.Refusal(foreign.Error())})
+			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(foreign.Error())})
 		}
 	}
 	f.Rules.Ports = len(f.Ports)

@@ -179,15 +179,15 @@ func (l *lab) state(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := v.records()
-	for name, list := range v.policies {
+	lines := v.Records()
+	for name, list := range v.Policies {
 		for i, p := range list {
-			lines = append(lines, fmt.Sprintf("%s %d %v %v %v", name, i, p, v.classes[p.class], v.behaviors[p.behavior]))
+			lines = append(lines, fmt.Sprintf("%s %d %v %v %v", name, i, p, v.Classes[p.Class], v.Behaviors[p.Behavior]))
 		}
 		lines = append(lines, name)
 	}
-	for _, p := range v.ports {
-		lines = append(lines, fmt.Sprintf("%+v", p))
+	for _, p := range v.Ports {
+		lines = append(lines, fmt.Sprintf("%+v", *p))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")

@@ -51,7 +51,7 @@ func (d *Driver) longest(ctx context.Context, v *view) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return qos.ReadFrames(lines, func(name string) bool { return v.port(name) != nil }), nil
+	return qos.ReadFrames(lines, func(name string) bool { return v.Port(name) != nil }), nil
 }
 
 // SetMTU has a port take frames of an MTU, and notes what it took. The MTU that it had before
@@ -61,7 +61,7 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	if err != nil {
 		return err
 	}
-	if v.port(port) == nil {
+	if v.Port(port) == nil {
 		return permanent(port, errors.New("the switch has no such interface"))
 	}
 	longest, err := d.longest(ctx, v)
@@ -69,15 +69,14 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 		return err
 	}
 	s, want := d.script(), mtu+d.overhead()
-	lines, err := jumbo.Set(s.view.behaviors, framesAt(v.port(port), longest), want)
-	if err != nil {
+	if err := s.Frames(jumbo, framesAt(v.Port(port), longest), want); err != nil {
 		return permanent(port, err)
 	}
-	if len(lines) == 0 {
+	if len(s.Lines) == 0 {
 		return nil
 	}
 	d.view = nil // what it has then is read back
-	if err := d.write(ctx, port, lines); err != nil {
+	if err := d.write(ctx, port, s.Lines); err != nil {
 		return err
 	}
 	if longest, err = d.longest(ctx, v); err != nil {
@@ -89,8 +88,8 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	return nil
 }
 
-func framesAt(p *port, longest map[string]int) qos.Frames {
-	return qos.Frames{Port: p.name, Line: p.frames, Now: longest[p.name]}
+func framesAt(p *qos.Port, longest map[string]int) qos.Frames {
+	return qos.Frames{Port: p.Name, Line: p.Frames, Now: longest[p.Name]}
 }
 
 // framesBack gives ports the longest frames that they had before csig.
@@ -100,21 +99,20 @@ func (d *Driver) framesBack(ctx context.Context) error {
 			return err
 		}
 	}
-	var all, noted []string
-	for i := range d.view.ports {
-		name := d.view.ports[i].name
-		if all = append(all, name); qos.HasFrames(d.view.behaviors, name) {
-			noted = append(noted, name)
+	var noted []string
+	for _, p := range d.view.Ports {
+		if qos.HasFrames(d.view.Behaviors, p.Name) {
+			noted = append(noted, p.Name)
 		}
 	}
 	if len(noted) > 0 {
 		longest, err := d.longest(ctx, d.view)
 		if err == nil {
 			err = d.each(ctx, noted, func(name string) (*change, error) {
-				if d.view.port(name) == nil { // its card was taken out meanwhile
+				if d.view.Port(name) == nil { // its card was taken out meanwhile
 					return nil, nil
 				}
-				c := d.shared(func(s *script) { s.add(jumbo.Back(s.view.behaviors, framesAt(s.view.port(name), longest))...) })
+				c := d.shared(func(s *script) { s.FramesBack(jumbo, framesAt(s.view.Port(name), longest)) })
 				c.port = name
 				return c, nil
 			})
@@ -123,5 +121,5 @@ func (d *Driver) framesBack(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.carryOut(ctx, d.shared(func(s *script) { s.add(qos.ForgetFrames(s.view.behaviors, all)...) }))
+	return d.carryOut(ctx, d.shared(func(s *script) { s.ForgetFrames() }))
 }

@@ -2,36 +2,28 @@ package comware
 
 import (
 	"errors"
-	"maps"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// clone is a view that changes by itself.
-func (v *view) clone() *view {
-	c := *v
-	c.classes, c.behaviors, c.policies, c.odd = maps.Clone(v.classes), maps.Clone(v.behaviors), maps.Clone(v.policies), maps.Clone(v.odd)
-	c.ports = append([]port(nil), v.ports...)
-	return &c
-}
-
 // script begins a script with a copy of the view, which take makes the driver's.
 func (d *Driver) script() *script {
-	return &script{view: d.view.clone(), at: d.at(), freed: &d.freed}
+	return newScript(d.view.clone(), d.at(), &d.freed)
 }
 
 // setUp is what gives a port its policy; nil where it has it. The entries of one that had
 // it already stay, unless what all ports share changes.
 func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, error) {
 	s := d.script()
-	have, strays := s.view.table(nil, port, d.at())
-	_, there := s.view.policies[policyName(port)]
-	p := s.view.port(port)
+	have, strays := s.view.Table(nil, port, d.at())
+	_, there := s.view.Policies[policyName(port)]
+	p := s.view.Port(port)
 	if p == nil { // its card was taken out meanwhile
 		return nil, &vendors.PortError{Port: port, Err: errors.New("the switch has no such interface any more")}
 	}
-	fell := p.outbound == deadPolicy
+	fell := outbound(p) == deadPolicy
 	c := &change{port: port}
 	if !there || fresh || fell || len(strays) > 0 {
 		intents := want.Fallback()
@@ -43,14 +35,14 @@ func (d *Driver) setUp(want *vendors.Setup, port string, fresh bool) (*change, e
 			return nil, err
 		}
 	}
-	if p.outbound != policyName(port) { // no frame meets what is to go, and none shall
+	if outbound(p) != policyName(port) { // no frame meets what is to go, and none shall
 		c.first, c.then = append(c.first, c.then...), nil
 	}
 	if d.at() == outer {
 		s.tpid(p, want.TPID)
 	}
 	s.apply(p)
-	c.first = append(c.first, s.lines...)
+	c.first = append(c.first, s.Lines...)
 	c.policy = s.view.associated(port)
 	if len(c.first)+len(c.then) == 0 {
 		return nil, nil
@@ -90,7 +82,7 @@ func (d *Driver) update(u *vendors.PortUpdate) (*change, error) {
 		return nil, nil
 	}
 	s := d.script()
-	have, _ := s.view.table(d.tables, u.Port, d.at())
+	have, _ := s.view.Table(d.tables, u.Port, d.at())
 	d.tables = have
 	if err := g.Compile(d.compiler, u.Port, have); err != nil || len(g.Result.Ops) == 0 {
 		return nil, err
@@ -99,8 +91,8 @@ func (d *Driver) update(u *vendors.PortUpdate) (*change, error) {
 	if err != nil {
 		return nil, g.Refuse(u.Port, err.Error())
 	}
-	s.tidy(maxIdle)
-	c.then = append(c.then, s.lines...)
+	s.Tidy(maxIdle)
+	c.then = append(c.then, s.Lines...)
 	d.view = s.view
 	return c, nil
 }
@@ -113,21 +105,21 @@ func (d *Driver) removal(port string) (*change, error) {
 	s := d.script()
 	s.drop(port)
 	d.view = s.view
-	return &change{port: port, first: s.lines}, nil
+	return &change{port: port, first: s.Lines}, nil
 }
 
 // shared is lines that no port needs by itself.
 func (d *Driver) shared(write func(*script)) *change {
 	s := d.script()
-	if write(s); len(s.lines) > 0 {
+	if write(s); len(s.Lines) > 0 {
 		d.view = s.view
 	}
-	return &change{first: s.lines}
+	return &change{first: s.Lines}
 }
 
 // notOurs is why a policy of csig's name is left alone; nil where it is csig's.
 func (v *view) notOurs(port string) error {
-	line := v.odd[policyName(port)]
+	line := v.Odd[policyName(port)]
 	if line == "" {
 		return nil
 	}
@@ -135,14 +127,14 @@ func (v *view) notOurs(port string) error {
 }
 
 // foreignAt is what is in the place of csig's policy at a port, nil for nothing.
-func (v *view) foreignAt(p *port) error {
+func (v *view) foreignAt(p *qos.Port) error {
 	switch {
-	case p.outbound != "" && p.outbound != policyName(p.name) && p.outbound != deadPolicy:
-		return &vendors.ForeignError{What: "QoS policy " + p.outbound + " is applied at its outbound direction, which takes one policy: remove it (undo qos apply policy outbound)"}
-	case p.foreign != "":
-		return &vendors.ForeignError{What: "a QoS policy is applied to what leaves it in a way that csig does not use: remove it (" + p.foreign + ")"}
+	case outbound(p) != "" && outbound(p) != policyName(p.Name) && outbound(p) != deadPolicy:
+		return &vendors.ForeignError{What: "QoS policy " + outbound(p) + " is applied at its outbound direction, which takes one policy: remove it (undo qos apply policy outbound)"}
+	case p.Blocked != "":
+		return &vendors.ForeignError{What: "a QoS policy is applied to what leaves it in a way that csig does not use: remove it (" + p.Blocked + ")"}
 	}
-	return v.notOurs(p.name)
+	return v.notOurs(p.Name)
 }
 
 // refusesAll is why a switch cannot have a setup as it is configured.
@@ -166,7 +158,7 @@ func (v *view) everywhere() error {
 
 // refuses is why a port cannot be part of a setup as it is configured.
 func (v *view) refuses(want *vendors.Setup, name string, at position) error {
-	p := v.port(name)
+	p := v.Port(name)
 	switch {
 	case p == nil:
 		return permanent(name, errors.New("the switch has no such interface"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -24,11 +25,11 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 // setup is what a view has of ours.
 func (v *view) setup(want position) vendors.Setup {
 	var s vendors.Setup
-	records, ports := v.records(), v.ours()
+	records, ports := v.Records(), v.Ours()
 	switch len(records) {
 	case 0:
 		if len(ports) == 0 {
-			if classes, behaviors := v.idle(); len(classes)+len(behaviors)+len(v.orphans()) > 0 {
+			if classes, behaviors := v.Idle(); len(classes)+len(behaviors)+len(v.Orphans()) > 0 {
 				s.Damaged = "there are classes, behaviors or policies of csig's, and nothing else"
 			}
 			return s
@@ -36,7 +37,7 @@ func (v *view) setup(want position) vendors.Setup {
 		s.Damaged = "the record of the setup (traffic behavior csig-setup-…) is not there"
 	default:
 		var at position
-		s, at, _ = parseRecord(records[len(records)-1])
+		s, at, _ = qos.ParseRecord(records[len(records)-1])
 		switch {
 		case len(records) > 1:
 			s.Damaged = "there is more than one record of the setup"
@@ -49,17 +50,17 @@ func (v *view) setup(want position) vendors.Setup {
 	s.Layout = quantize.Draft00
 	for _, name := range ports {
 		p := vendors.PortSetup{Port: name, Action: vlanrules.Update}
-		held := v.port(name)
-		_, strays := v.table(nil, name, want)
-		switch line := v.odd[policyName(name)]; {
-		case held.outbound == "":
+		held := v.Port(name)
+		_, strays := v.Table(nil, name, want)
+		switch line := v.Odd[policyName(name)]; {
+		case outbound(held) == "":
 			p.Damaged = "its policy is not applied"
-		case held.outbound == deadPolicy:
+		case outbound(held) == deadPolicy:
 			p.Damaged = "it has fallen back: the dead-man on the switch has fired"
-		case held.outbound != policyName(name):
-			p.Damaged = "another policy is applied: " + held.outbound
-		case held.foreign != "":
-			p.Damaged = "another policy is applied: " + held.foreign
+		case outbound(held) != policyName(name):
+			p.Damaged = "another policy is applied: " + outbound(held)
+		case held.Blocked != "":
+			p.Damaged = "another policy is applied: " + held.Blocked
 		case line != "":
 			p.Damaged = "its policy has something else: " + line
 		case len(strays) > 0:
@@ -82,9 +83,9 @@ func (v *view) noTPID(s *vendors.Setup, at position) string {
 }
 
 // portTPID is the same for a port, of outer tags.
-func (v *view) portTPID(p *port, s *vendors.Setup, at position) string {
-	if at == outer && s.TPID != 0 && p.service != s.TPID {
-		return fmt.Sprintf("the TPID of its outer tags is 0x%04x: the setup has 0x%04x", p.service, s.TPID)
+func (v *view) portTPID(p *qos.Port, s *vendors.Setup, at position) string {
+	if at == outer && s.TPID != 0 && p.TPID != s.TPID {
+		return fmt.Sprintf("the TPID of its outer tags is 0x%04x: the setup has 0x%04x", p.TPID, s.TPID)
 	}
 	return ""
 }

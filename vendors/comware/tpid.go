@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // The TPID of the CSIG tag is the switch's of inner tags, or each port's of outer ones. csig
@@ -19,7 +20,7 @@ var reserved = []uint16{0, 0x0806, 0x0200, 0x8035, 0x0800, 0x86dd, 0x8863, 0x886
 
 // found are the notes of a place: the hash of a port's name, 0 for the switch.
 func (v *view) found(port uint64) (list []found) {
-	for _, name := range slices.Sorted(maps.Keys(v.behaviors)) {
+	for _, name := range slices.Sorted(maps.Keys(v.Behaviors)) {
 		if f, ok := parseFound(name); ok && f.port == port {
 			list = append(list, f)
 		}
@@ -28,81 +29,78 @@ func (v *view) found(port uint64) (list []found) {
 }
 
 // foreignTPID is why csig does not replace a TPID, nil where it may, or need not.
-func (v *view) foreignTPID(p *port, tpid uint16, at position) error {
+func (v *view) foreignTPID(p *qos.Port, tpid uint16, at position) error {
 	is, place, what := v.customer, uint64(0), "inner tags"
 	if at == outer {
-		is, place, what = p.service, hashOf(p.name), "its outer tags"
+		is, place, what = p.TPID, hashOf(p.Name), "its outer tags"
 	}
 	ours := slices.ContainsFunc(v.found(place), func(f found) bool { return f.now == is })
 	if is == tpid || is == defaultTPID || ours {
 		return nil
 	}
-	return &vendors.ForeignError{What: fmt.Sprintf("the TPID of %s is 0x%04x, which csig did not set: set it to 0x%04x, or give back the default (undo qinq ethernet-type %s-tag)", what, is, tpid, at.side())}
+	return &vendors.ForeignError{What: fmt.Sprintf("the TPID of %s is 0x%04x, which csig did not set: set it to 0x%04x, or give back the default (undo qinq ethernet-type %s-tag)", what, is, tpid, side(at))}
 }
 
 // tpid is commands that give the switch a TPID of inner tags, or a port one of outer tags.
-func (s *script) tpid(p *port, tpid uint16) {
+func (s *script) tpid(p *qos.Port, tpid uint16) {
 	is, place := &s.view.customer, uint64(0)
-	if s.at == outer {
-		is, place = &p.service, hashOf(p.name)
+	if s.At == outer {
+		is, place = &p.TPID, hashOf(p.Name)
 	}
 	if *is == tpid {
 		return
 	}
-	f := found{at: s.at, was: *is, now: tpid, port: place}
+	f := found{at: s.At, was: *is, now: tpid, port: place}
 	old := s.view.found(place)
 	for _, o := range old {
 		if o.now == *is {
 			f.was = o.was
 		}
 	}
-	if _, there := s.view.behaviors[f.behavior()]; !there {
-		s.add("traffic behavior "+f.behavior(), "quit")
-		s.view.behaviors[f.behavior()] = nil
-	}
+	s.Note(f.behavior())
 	s.set(p, tpid)
 	for _, o := range old {
 		if o != f {
-			s.add("undo traffic behavior " + o.behavior())
-			delete(s.view.behaviors, o.behavior())
+			s.Append("undo traffic behavior " + o.behavior())
+			delete(s.view.Behaviors, o.behavior())
 		}
 	}
 }
 
 // set writes a TPID.
-func (s *script) set(p *port, tpid uint16) {
-	line := fmt.Sprintf("qinq ethernet-type %s-tag %04x", s.at.side(), tpid)
+func (s *script) set(p *qos.Port, tpid uint16) {
+	line := fmt.Sprintf("qinq ethernet-type %s-tag %04x", side(s.At), tpid)
 	if tpid == defaultTPID {
-		line = "undo qinq ethernet-type " + s.at.side() + "-tag"
+		line = "undo qinq ethernet-type " + side(s.At) + "-tag"
 	}
-	if s.at == inner {
-		s.add(line)
+	if s.At == inner {
+		s.Append(line)
 		s.view.customer = tpid
 		return
 	}
-	s.add("interface "+p.name, line, "quit")
-	p.service = tpid
+	s.Append("interface "+p.Name, line, "quit")
+	p.TPID = tpid
 }
 
 // giveBack is commands that give back what csig found: at every place, but for those where
 // the setup needs its TPID.
 func (s *script) giveBack(keep func(f found) bool) {
-	for _, name := range slices.Sorted(maps.Keys(s.view.behaviors)) {
+	for _, name := range slices.Sorted(maps.Keys(s.view.Behaviors)) {
 		f, ok := parseFound(name)
 		if !ok || keep(f) {
 			continue
 		}
-		side := &script{view: s.view, at: f.at, freed: s.freed}
+		there := newScript(s.view, f.at, s.Freed)
 		if f.at == inner && s.view.customer == f.now {
-			side.set(nil, f.was)
+			there.set(nil, f.was)
 		}
-		for i := range s.view.ports {
-			if p := &s.view.ports[i]; f.at == outer && hashOf(p.name) == f.port && p.service == f.now {
-				side.set(p, f.was)
+		for i := range s.view.Ports {
+			if p := s.view.Ports[i]; f.at == outer && hashOf(p.Name) == f.port && p.TPID == f.now {
+				there.set(p, f.was)
 			}
 		}
-		s.add(append(side.lines, "undo traffic behavior "+name)...)
-		delete(s.view.behaviors, name)
+		s.Append(append(there.Lines, "undo traffic behavior "+name)...)
+		delete(s.view.Behaviors, name)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestTPID(t *testing.T) {
 			is := func() uint16 {
 				v := b.view(t)
 				if at == outer {
-					return v.port(xge1).service
+					return v.Port(xge1).TPID
 				}
 				return v.customer
 			}

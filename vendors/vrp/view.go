@@ -44,7 +44,7 @@ func (p *profile) parse(lines []string) (*view, error) {
 }
 
 // section begins a section that is no QoS object.
-func (v *view) section(q *qos.View, words []string) func(string) {
+func (v *view) section(q *qos.View, words []string) qos.Take {
 	line := strings.Join(words, " ")
 	switch {
 	case line == "traffic-policy atomic-update-mode":
@@ -54,7 +54,7 @@ func (v *view) section(q *qos.View, words []string) func(string) {
 	case words[0] == "interface" && len(words) > 1:
 		name := strings.Join(words[1:], "")
 		if parent, _, sub := strings.Cut(name, "."); sub {
-			return func(line string) {
+			return func(_ int, line string) {
 				if p := q.Port(parent); p != nil && outbound(line) {
 					p.Blocked = foreign(line, "interface "+name)
 				}
@@ -62,9 +62,9 @@ func (v *view) section(q *qos.View, words []string) func(string) {
 		}
 		p := &qos.Port{Name: name, TPID: defaultTPID}
 		q.Ports = append(q.Ports, p)
-		return func(line string) { portLine(p, line) }
+		return func(_ int, line string) { portLine(p, line) }
 	case words[0] == "vlan", words[0] == "qos" && len(words) > 1 && words[1] == "group", words[0] == "bridge-domain":
-		return func(text string) {
+		return func(_ int, text string) {
 			if outbound(text) {
 				v.everywhere = foreign(text, line)
 			}

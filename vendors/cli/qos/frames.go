@@ -147,8 +147,8 @@ func (j Jumbo) Back(behaviors map[string][]string, p Frames) (lines []string) {
 	return append(lines, remove(behaviors, all)...)
 }
 
-// ForgetFrames returns lines that remove the records of all ports but these.
-func ForgetFrames(behaviors map[string][]string, but []string) []string {
+// forgetFrames returns lines that remove the records of all ports but these.
+func forgetFrames(behaviors map[string][]string, but []string) []string {
 	return remove(behaviors, slices.DeleteFunc(framesOf(behaviors), func(f foundFrames) bool {
 		return slices.ContainsFunc(but, func(port string) bool { return hashOf(port) == f.port })
 	}))
@@ -211,5 +211,5 @@ func (s *Script) ForgetFrames() {
 	for _, p := range s.View.Ports {
 		ports = append(ports, p.Name)
 	}
-	s.add(ForgetFrames(s.View.Behaviors, ports)...)
+	s.add(forgetFrames(s.View.Behaviors, ports)...)
 }

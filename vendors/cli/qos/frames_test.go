@@ -66,7 +66,7 @@ func TestFrames(t *testing.T) {
 			return lines
 		}
 		lines := step(tc.now, tc.line, 1700)
-		if len(lines) != 5 || !strings.HasPrefix(lines[0], "traffic behavior csig-mtu-") || lines[3] != tc.set || !HasFrames(behaviors, "x1") || HasFrames(behaviors, "x2") || ForgetFrames(behaviors, []string{"x2", "x1"}) != nil {
+		if len(lines) != 5 || !strings.HasPrefix(lines[0], "traffic behavior csig-mtu-") || lines[3] != tc.set || !HasFrames(behaviors, "x1") || HasFrames(behaviors, "x2") || forgetFrames(behaviors, []string{"x2", "x1"}) != nil {
 			t.Errorf("%+v: %q", tc, lines)
 		}
 		if lines := step(1700, tc.set, 1700); len(lines) > 0 {
@@ -88,7 +88,7 @@ func TestFrames(t *testing.T) {
 		// Another user's stays.
 		for name, lines := range map[string][]string{
 			"changed": j.Back(maps.Clone(noted), Frames{Port: "x1", Line: "jumboframe enable 1999", Now: 1999}),
-			"gone":    ForgetFrames(maps.Clone(noted), []string{"x2"}),
+			"gone":    forgetFrames(maps.Clone(noted), []string{"x2"}),
 		} {
 			if len(lines) != 1 || !strings.HasPrefix(lines[0], "undo traffic behavior csig-mtu-") {
 				t.Errorf("%s: %q", name, lines)

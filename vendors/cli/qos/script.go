@@ -42,6 +42,15 @@ func (s *Script) add(lines ...string) {
 	}
 }
 
+// Append adds lines of the caller's own.
+func (s *Script) Append(lines ...string) { s.add(lines...) }
+
+// Cut returns the lines so far, and begins again without them.
+func (s *Script) Cut() (lines []string) {
+	lines, s.Lines, s.ports = s.Lines, nil, nil
+	return lines
+}
+
 // class makes a classifier that a policy does not have yet and that matches what an entry
 // does, and returns its name.
 func (s *Script) class(policy string, e *vlanrules.Entry) (string, error) {

@@ -17,6 +17,7 @@ type View struct {
 	Policies  map[string][]Binding // in the order of the configuration
 	Odd       map[string]string    // a line of a policy that binds nothing
 	Ports     []*Port
+	Kept      string // a policy whose name begins with Prefix and that is of no port; "" for none
 }
 
 // Binding is a classifier and its behavior in a policy.
@@ -39,24 +40,47 @@ const (
 	maxObjects = 1 << 16
 )
 
+// Clone is a view that changes by itself.
+func (v *View) Clone() *View {
+	c := *v
+	c.Classes, c.Behaviors, c.Policies, c.Odd = maps.Clone(v.Classes), maps.Clone(v.Behaviors), maps.Clone(v.Policies), maps.Clone(v.Odd)
+	c.Ports = nil
+	for _, p := range v.Ports {
+		one := *p
+		one.Applied = slices.Clone(p.Applied)
+		c.Ports = append(c.Ports, &one)
+	}
+	return &c
+}
+
 // NewView is one of a switch without QoS objects.
 func NewView(d *Dialect) *View {
 	return &View{Dialect: d, Classes: map[string][]string{}, Behaviors: map[string][]string{}, Policies: map[string][]Binding{}, Odd: map[string]string{}}
 }
 
-// Parse reads a configuration: sections that begin at the margin, with their lines indented.
-// Those that are no QoS objects are section's, which returns nil where it has no use for one.
-func Parse(d *Dialect, lines []string, section func(v *View, words []string) func(line string)) (*View, error) {
+// Take reads a line of a section, which is indented by so many blanks.
+type Take func(depth int, line string)
+
+// Parse reads a configuration: sections that begin at the margin, with their lines indented,
+// and between them lines of the system view, indented or not. Those that are no QoS objects
+// are section's, which returns nil where it has no use for one.
+func Parse(d *Dialect, lines []string, section func(v *View, words []string) Take) (*View, error) {
 	v := NewView(d)
-	var take func(string)
+	var take Take
+	open := false // in a section
 	for _, line := range lines {
 		text := strings.TrimSpace(line)
-		switch {
+		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
 		case text == "" || text[0] == '#':
-			take = nil
-		case line[0] == ' ' && take != nil:
-			take(text)
-		case line[0] != ' ':
+			take, open = nil, false
+		case depth > 0 && open:
+			if take != nil {
+				take(depth, text)
+			}
+		case depth > 0:
+			section(v, strings.Fields(text))
+		default:
+			open = true
 			words := strings.Fields(text)
 			if take = v.object(words); take == nil {
 				take = section(v, words)
@@ -73,7 +97,7 @@ func Parse(d *Dialect, lines []string, section func(v *View, words []string) fun
 }
 
 // object begins the section of a QoS object; nil for any other.
-func (v *View) object(words []string) func(string) {
+func (v *View) object(words []string) Take {
 	if len(words) < 3 {
 		return nil
 	}
@@ -84,17 +108,17 @@ func (v *View) object(words []string) func(string) {
 		if !strings.HasPrefix(strings.Join(words[3:], " "), v.Dialect.All) {
 			v.Classes[name] = []string{"any of:"}
 		}
-		return func(line string) { v.Classes[name] = append(v.Classes[name], line) }
+		return func(_ int, line string) { v.Classes[name] = append(v.Classes[name], line) }
 	case "traffic behavior":
 		v.Behaviors[name] = nil
-		return func(line string) {
+		return func(_ int, line string) {
 			if !slices.Contains(v.Dialect.Idle, line) {
 				v.Behaviors[name] = append(v.Behaviors[name], line)
 			}
 		}
 	case v.Dialect.Policy:
 		v.Policies[name] = nil
-		return func(line string) {
+		return func(_ int, line string) {
 			if b, ok := v.Dialect.parseBinding(line); ok {
 				v.Policies[name] = append(v.Policies[name], b)
 			} else {
@@ -218,7 +242,7 @@ func (v *View) Ours() (ports []string) {
 func (v *View) Orphans() (policies []string) {
 	for _, name := range slices.Sorted(maps.Keys(v.Policies)) {
 		port, ok := strings.CutPrefix(name, Prefix)
-		if ok && v.Port(port) == nil && v.ForeignIn(port) == "" {
+		if ok && name != v.Kept && v.Port(port) == nil && v.ForeignIn(port) == "" {
 			policies = append(policies, name)
 		}
 	}
