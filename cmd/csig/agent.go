@@ -96,8 +96,12 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	fleet, err := device.LoadFleet(o.File)
 	if err == nil {
 		if dev, err = fleet.LocalDevice(); err == nil {
-			if _, unknown := all.Default().Platform(dev.Platform); unknown != nil {
+			p, unknown := all.Default().Platform(dev.Platform)
+			switch {
+			case unknown != nil:
 				err = unknownPlatform(fleet, dev, unknown)
+			case p.ByHand:
+				return fmt.Errorf("device %s: csig reaches no device of the platform %s, so that an agent has nothing to do: csig plan --commands prints what a person carries out there (docs/sai.md)", dev.Name, dev.Platform)
 			}
 		}
 	}

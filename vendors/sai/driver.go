@@ -21,6 +21,8 @@ type dialect interface {
 	what() string
 	// played is the setup that the calls which were played have made.
 	played() (vendors.Setup, error)
+	// recorded tells whether there is a file of what was played.
+	recorded() bool
 	// check is why the switch cannot have a setup, nil where it can, or where its profile is
 	// not known.
 	check(want *vendors.Setup) error
@@ -108,14 +110,21 @@ func (d *Driver) Update(context.Context, []vendors.PortUpdate, time.Duration) (v
 // Release refuses: there is no lease.
 func (d *Driver) Release(context.Context) error { return notReached() }
 
-// Remove refuses where anything was played.
-func (d *Driver) Remove(ctx context.Context) error {
-	have, err := d.Observe(ctx)
-	if err == nil && !have.Nothing() {
-		err = notReached()
+// Remove refuses where anything was played, and where that is not known.
+func (d *Driver) Remove(context.Context) error {
+	have, err := d.dialect.played()
+	switch {
+	case err != nil:
+		return err
+	case !have.Nothing():
+		return notReached()
+	case !d.dialect.recorded():
+		return &vendors.PermanentError{Err: errUnknownState}
 	}
-	return err
+	return nil
 }
+
+var errUnknownState = errors.New("csig reaches no such switch, and there is no file of what was played there: whether it has anything of CSIG is not known (docs/sai.md)")
 
 // diff lists what the recording for want changes, given the setup that was played.
 func diff(what string, have, want *vendors.Setup) ([]vendors.Change, error) {

@@ -175,6 +175,9 @@ func TestDiffRefuses(t *testing.T) {
 	if _, err := d.Diff(vendors.Setup{}, want); !errors.As(err, &lacking) || lacking.Capability != "other TPIDs" {
 		t.Errorf("other TPIDs: %v", err)
 	}
+	if err := d.Remove(t.Context()); !errors.Is(err, errUnknownState) {
+		t.Errorf("what it has is not known: %v", err)
+	}
 	if _, err := Open(&inventory.Device{}); err == nil {
 		t.Error("a device without keys is opened")
 	}

@@ -53,6 +53,8 @@ func (s *fboss) played() (vendors.Setup, error) {
 	return setup, err
 }
 
+func (s *fboss) recorded() bool { return exists(s.path) }
+
 // state is what was set, and the setup that it made.
 func (s *fboss) state() (set map[string]string, setup vendors.Setup, err error) {
 	set = map[string]string{}

@@ -61,6 +61,12 @@ func readPlayed(path string, read func(io.Reader) error) error {
 	return nil
 }
 
+// exists tells whether there is a file of what was played.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return path != "" && err == nil
+}
+
 // readSetup reads what follows setupMark.
 func readSetup(text string, s *vendors.Setup) error {
 	*s = vendors.Setup{}

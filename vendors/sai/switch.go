@@ -36,6 +36,8 @@ func (s *objects) played() (vendors.Setup, error) {
 	return setup, err
 }
 
+func (s *objects) recorded() bool { return exists(s.keys.Played) }
+
 var errUnknownProfile = errors.New("no more than the hash of the profile is known, of which the objects are made")
 
 func (s *objects) check(want *vendors.Setup) error {
