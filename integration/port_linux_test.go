@@ -154,16 +154,22 @@ func (b *bed) udp(t testing.TB, size int) func(bursts int) time.Duration {
 	socket(b.h2.Node().Do, func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Port: 9, Addr: addr}) })
 	tx := socket(b.h1.Node().Do, func(fd int) error { return unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: addr}) })
 
+	return bursts(t, tx, make([]byte, size))
+}
+
+// bursts returns a function that sends 64 times these bytes at once, and returns how much
+// processor time so many such calls took.
+func bursts(t testing.TB, tx int, payload []byte) func(bursts int) time.Duration {
+	t.Helper()
 	type mmsghdr struct {
 		hdr unix.Msghdr
 		n   uint32
 		_   [4]byte
 	}
-	payload := make([]byte, size)
 	msgs, iov := make([]mmsghdr, 64), make([]unix.Iovec, 64)
 	for i := range msgs {
 		iov[i].Base = &payload[0]
-		iov[i].SetLen(size)
+		iov[i].SetLen(len(payload))
 		msgs[i].hdr.Iov = &iov[i]
 		msgs[i].hdr.SetIovlen(1)
 	}
