@@ -53,7 +53,8 @@ inline_fn u32 swap32(u32 v) { return __builtin_bswap32(v); }
 /* Of the kernel's own structures (CO-RE): what the program reads, wherever it is. */
 #define core __attribute__((preserve_access_index))
 struct gnet_stats_queue { u32 backlog, drops; } core;
-struct Qdisc { struct gnet_stats_queue qstats; } core;
+struct qdisc_skb_head { u32 qlen; } core;
+struct Qdisc { struct qdisc_skb_head q; struct gnet_stats_queue qstats; } core;
 struct net_device { struct Qdisc *qdisc; } core;
 struct sk_buff {
 	struct net_device *dev;

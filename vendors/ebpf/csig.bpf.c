@@ -16,14 +16,18 @@
 #define ALWAYS 1
 #define WHILE_STALE 2
 
+/* What a signal of the queue counts. */
+#define QUEUE_BYTES 1
+#define QUEUE_FRAMES 2
+
 /* A signal as one port carries it. Its value x is a number of bytes: those of the last
- * interval, or those queued. */
+ * interval, or those queued; or of frames that are queued. */
 struct signal {
 	u64 edges[EDGES];	/* ascending: x is past as many of them as buckets are worse, or better */
 	u64 a, b, d;		/* wide S: (a - b x) / d for min signals, b x / d for max */
 	u64 limit;		/* the first x for which S of the wide tag is at its end */
 	u16 lm, wide_lm;	/* locators, shifted into place */
-	u8 carried, max, queue, pad;
+	u8 carried, max, queue, pad;	/* queue: QUEUE_BYTES, QUEUE_FRAMES, or 0 */
 };
 
 struct port {
@@ -178,7 +182,8 @@ inline_fn u64 value(struct __sk_buff *skb, const struct signal *g, const struct 
 {
 	if (g->queue) {
 		struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
-		return k->dev->qdisc->qstats.backlog;
+		struct Qdisc *q = k->dev->qdisc;
+		return g->queue == QUEUE_FRAMES ? q->q.qlen : q->qstats.backlog;
 	}
 	return *(volatile u64 *)&s->last;
 }

@@ -514,10 +514,10 @@ func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (p
 			return e, fmt.Errorf("%s is refused: %s", in.Signal, drain.Refused)
 		case in.Signal == quantize.MaxPD:
 			rate = drain.Rate
-		case drain.Limit == 0:
-			return e, fmt.Errorf("%s is refused: how many bytes its queue holds is not known: a root tbf says it", in.Signal)
+		case drain.Limit == 0 && drain.Frames == 0:
+			return e, fmt.Errorf("%s is refused: how much its queue holds is not known: a root tbf says it, or an htb whose leaf has no queueing discipline of its own", in.Signal)
 		default:
-			rate = drain.Limit
+			rate = max(drain.Limit, drain.Frames) // one of them is 0
 		}
 		g, err := signalOf(in.Signal, &sp, rate, d.setup.Measure.Interval)
 		if err != nil {
@@ -528,6 +528,9 @@ func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (p
 			if wide, err = sp.WideLM(d.setup.Layout, in.LM); err != nil {
 				return e, fmt.Errorf("%s in wide tags: %w", in.Signal, err)
 			}
+		}
+		if in.Signal == quantize.MaxNQD && drain.Frames != 0 {
+			g.Queue = queueFrames
 		}
 		g.Lm, g.WideLm = in.LM<<shift, wide<<shift
 		e.Signals[in.Signal] = g

@@ -18,6 +18,9 @@ const (
 
 	always     = 1 // when tags are removed
 	whileStale = 2
+
+	queueBytes  = 1 // what a signal of the queue counts
+	queueFrames = 2
 )
 
 // l1Overhead is what a frame has on the wire beyond what the kernel sees: preamble, FCS, gap.

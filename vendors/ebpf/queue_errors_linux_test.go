@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -28,8 +27,21 @@ type crossing struct {
 // backlog alone, so a frame's delay is longer by its own time on the wire, and shorter by what
 // the shaper lets pass at once. The distributions of the errors are printed.
 func TestQueueErrors(t *testing.T) {
-	const size, rate, burst, limit, count = 1000, 20_000_000, 2000, 60_000, 1500
-	l, s := queueLab(t, fmt.Sprintf("qdisc replace dev p2 root tbf rate %d burst %d limit %d", rate, burst, limit))
+	const rate, burst = "20mbit", "2000"
+	for _, tc := range []struct {
+		name, qdisc string
+		frames      int // that the queue holds, of 1,000 bytes
+	}{
+		{"tbf", "qdisc replace dev p2 root tbf rate " + rate + " burst " + burst + " limit 60000", 60},
+		{"htb", "qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate " + rate + " burst " + burst + " cburst " + burst, 1000},
+	} {
+		t.Run(tc.name, func(t *testing.T) { queueErrors(t, tc.qdisc, tc.frames) })
+	}
+}
+
+func queueErrors(t *testing.T, qdisc string, limit int) {
+	const size, rate, burst, count = 1000, 20_000_000, 2000, 1500
+	l, s := queueLab(t, qdisc)
 	pd := l.profile.Signals[quantize.MaxPD]
 	pd.Quantum = 1000 // ns: S reaches a second
 	l.profile.Signals[quantize.MaxPD] = pd
@@ -53,12 +65,12 @@ func TestQueueErrors(t *testing.T) {
 				got, want = float64(f.tag*pd.Quantum)/1e6, float64(int64(f.out-f.in))/1e6
 			} else {
 				queued := 0
-				for j := i - 1; j >= 0 && i-j <= limit/size; j-- {
+				for j := i - 1; j >= 0 && i-j <= limit; j-- {
 					if frames[j].out > f.in {
 						queued++
 					}
 				}
-				got, want = float64(f.tag)/1e6*limit/size, float64(queued)
+				got, want = float64(f.tag)/1e6*float64(limit), float64(queued)
 			}
 			errs = append(errs, got-want)
 			// The frame's own time, the shaper's burst, and a late timer of the kernel.

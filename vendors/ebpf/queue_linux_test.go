@@ -106,7 +106,8 @@ func TestQueueRefused(t *testing.T) {
 		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit; class add dev p2 parent 1: classid 1:2 htb rate 1mbit", "more than one leaf"},
 		{"qdisc replace dev p2 root handle 1: htb default 2; class add dev p2 parent 1: classid 1:1 htb rate 1mbit", "make its only leaf the default"},
 		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit ceil 2mbit", "make them equal"},
-		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit", "nqd is refused: how many bytes its queue holds is not known"},
+		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit; qdisc add dev p2 parent 1:1 pfifo limit 10", "nqd is refused: how much its queue holds is not known"},
+		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit", ""},
 		{"qdisc replace dev p2 root tbf rate 1mbit burst 1600 limit 60000", ""},
 	} {
 		l, s := queueLab(t, tc.qdisc)

@@ -65,7 +65,7 @@ func signalOf(sig quantize.Signal, sp *quantize.SignalProfile, rate uint64, inte
 		return g, g.quotient(a, b, d)
 	}
 	// MaxPD and MaxNQD: the value is x·up/down.
-	g.Max, g.Queue = 1, 1
+	g.Max, g.Queue = 1, queueBytes
 	up, down := big.NewInt(nsBits), r // ns to drain x at rate
 	if sig == quantize.MaxNQD {
 		up = big.NewInt(1_000_000) // ppm of the queue's limit

@@ -3,6 +3,7 @@ package netdev
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 )
@@ -10,7 +11,8 @@ import (
 // Drain is how the queue of a port drains, as far as its root queueing discipline tells.
 type Drain struct {
 	Rate    uint64 // bit/s
-	Limit   uint64 // bytes that may wait; 0: not known
+	Limit   uint64 // bytes that may wait; 0: it is counted in frames, or not known
+	Frames  uint64 // frames that may wait; 0: it is counted in bytes, or not known
 	Refused string // why the backlog at the root is not what waits in front of a frame; then the others are 0
 }
 
@@ -36,7 +38,7 @@ func (ns NS) Drain(index int) (Drain, error) {
 		case *netlink.Tbf:
 			return drainAt(q.Rate, uint64(q.Limit)), nil
 		case *netlink.Htb:
-			return htbDrain(h, dev, q)
+			return htbDrain(h, dev, q, list)
 		}
 		return Drain{Refused: fmt.Sprintf("its root queueing discipline is %s, whose backlog is not what waits in front of a frame: tbf, or htb with one leaf, shows that", q.Type())}, nil
 	}
@@ -50,8 +52,9 @@ func drainAt(bytes, limit uint64) Drain {
 	return Drain{Rate: 8 * bytes, Limit: limit}
 }
 
-// htbDrain is that of an HTB with a single leaf.
-func htbDrain(h *netlink.Handle, dev netlink.Link, root *netlink.Htb) (Drain, error) {
+// htbDrain is that of an HTB with a single leaf. The leaf's own queue, where nobody gave it
+// another, holds as many frames as the device's transmit queue did when it was made.
+func htbDrain(h *netlink.Handle, dev netlink.Link, root *netlink.Htb, list []netlink.Qdisc) (Drain, error) {
 	classes, err := h.ClassList(dev, netlink.HANDLE_NONE)
 	if err != nil {
 		return Drain{}, fmt.Errorf("read classes of htb: %w", err)
@@ -74,7 +77,16 @@ func htbDrain(h *netlink.Handle, dev netlink.Link, root *netlink.Htb) (Drain, er
 	case leaf.Rate != leaf.Ceil:
 		return Drain{Refused: "the leaf of its htb drains at its rate or its ceil: make them equal"}, nil
 	}
-	return drainAt(leaf.Rate, 0), nil // what its leaf may hold is counted in frames
+	d := drainAt(leaf.Rate, 0)
+	if d.Refused != "" || slices.ContainsFunc(list, func(q netlink.Qdisc) bool { return q.Attrs().Parent == leaf.Handle }) {
+		return d, nil
+	}
+	l, err := h.LinkByIndex(dev.Attrs().Index)
+	if err != nil {
+		return d, fmt.Errorf("read the length of the transmit queue: %w", err)
+	}
+	d.Frames = uint64(max(l.Attrs().TxQLen, 0))
+	return d, nil
 }
 
 func leafHandle(c *netlink.HtbClass) uint32 {
