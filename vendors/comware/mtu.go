@@ -77,7 +77,7 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	}
 	d.view = nil // what it has then is read back
 	if err := d.write(ctx, port, s.Lines); err != nil {
-		return err
+		return errors.Join(err, d.untried(ctx, port, longest))
 	}
 	if longest, err = d.longest(ctx, v); err != nil {
 		return err
@@ -86,6 +86,18 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 		return &vendors.PortError{Port: port, Err: fmt.Errorf("its longest frame was set to %d bytes, and the switch reports %d", want, longest[port])}
 	}
 	return nil
+}
+
+// untried removes what SetMTU has noted of a length that the switch refused.
+func (d *Driver) untried(ctx context.Context, port string, longest map[string]int) error {
+	if d.lost() {
+		return nil
+	}
+	v, err := d.look(ctx)
+	if err != nil || v.Port(port) == nil {
+		return err
+	}
+	return d.carryOut(ctx, d.shared(func(s *script) { s.Untried(framesAt(v.Port(port), longest)) }))
 }
 
 func framesAt(p *qos.Port, longest map[string]int) qos.Frames {

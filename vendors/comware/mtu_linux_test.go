@@ -74,6 +74,9 @@ func TestMTU(t *testing.T) {
 	refused("Ten-GigabitEthernet1/0/9", 1600, "no such interface")
 	refused(xge1, 1500, "1536 at least")
 	refused(xge1, 9990, "Wrong parameter")
+	if b.Running() != before {
+		t.Errorf("left:\n%s", b.Running())
+	}
 	set := func(mtu int) {
 		t.Helper()
 		if err := b.driver.SetMTU(t.Context(), xge1, mtu); err != nil {
@@ -82,6 +85,7 @@ func TestMTU(t *testing.T) {
 	}
 	// A second value keeps what was there first.
 	set(9000)
+	refused(xge1, 9990, "Wrong parameter")
 	set(9100)
 	if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
 		t.Errorf("%v, left:\n%s", err, b.Running())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
@@ -58,6 +59,9 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 	if p == nil {
 		return &vendors.PermanentError{Port: port, Err: errors.New("the switch has no such interface")}
 	}
+	if strings.HasPrefix(p.Blocked, memberOf) {
+		return &vendors.PermanentError{Port: port, Err: errors.New(p.Blocked + ", which has the longest frame of its members, too")}
+	}
 	longest, err := d.longest(ctx)
 	if err != nil {
 		return err
@@ -70,7 +74,7 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 		return nil
 	}
 	if err := d.write(ctx, s); err != nil {
-		return d.atPort(port, err)
+		return errors.Join(d.atPort(port, err), d.untried(ctx, port, longest))
 	}
 	if longest, err = d.longest(ctx); err != nil {
 		return err
@@ -79,6 +83,19 @@ func (d *Driver) SetMTU(ctx context.Context, port string, mtu int) error {
 		return &vendors.PortError{Port: port, Err: fmt.Errorf("its longest frame was set to %d bytes, and the switch reports %d", want, longest[port])}
 	}
 	return nil
+}
+
+// untried removes what SetMTU has noted of a length that the switch refused.
+func (d *Driver) untried(ctx context.Context, port string, longest map[string]int) error {
+	if d.lost() {
+		return nil
+	}
+	if err := d.look(ctx); err != nil || d.view.Port(port) == nil {
+		return err
+	}
+	s := d.script()
+	s.Untried(framesAt(d.view.Port(port), longest))
+	return d.write(ctx, s)
 }
 
 // atPort makes what the switch refused a port's error.

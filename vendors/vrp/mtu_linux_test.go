@@ -81,9 +81,14 @@ func TestMTU(t *testing.T) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
-		if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
-			t.Errorf("%v, left:\n%s", err, b.Running())
+		if b.Running() != before {
+			t.Errorf("left:\n%s", b.Running())
 		}
+		b.Type("interface "+b.p2, "eth-trunk 7", "quit")
+		if err := b.driver.SetMTU(t.Context(), b.p2, 9300); err == nil || !strings.Contains(err.Error(), "a member of Eth-Trunk7") {
+			t.Error(err)
+		}
+		b.Type("interface "+b.p2, "undo eth-trunk 7", "quit")
 		if err := b.driver.SetMTU(t.Context(), b.p1, 9300); err != nil {
 			t.Fatal(err)
 		}

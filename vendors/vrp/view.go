@@ -73,6 +73,9 @@ func (v *view) section(q *qos.View, words []string) qos.Take {
 	return nil
 }
 
+// memberOf begins what blocks a member of an Eth-Trunk.
+const memberOf = "it is a member of Eth-Trunk"
+
 // portLine reads a line of an interface.
 func portLine(p *qos.Port, line string) {
 	w := strings.Fields(line)
@@ -89,7 +92,7 @@ func portLine(p *qos.Port, line string) {
 	case qos.FrameLine(line):
 		p.Frames = line
 	case len(w) >= 2 && w[0] == "eth-trunk":
-		p.Blocked = "it is a member of Eth-Trunk" + untrusted.Text(w[1], 10) + ": name that, a policy there is in force at its members"
+		p.Blocked = memberOf + untrusted.Text(w[1], 10) + ": name that, a policy there is in force at its members"
 	case strings.HasPrefix(line, "port vlan-mapping "), strings.HasPrefix(line, "port vlan-stacking "):
 		p.Blocked = "it changes VLAN tags otherwise: " + untrusted.Text(line, 80)
 	}

@@ -205,6 +205,13 @@ func (s *Script) Frames(j Jumbo, p Frames, length int) error {
 // FramesBack gives a port what it had before csig, as Jumbo.Back does.
 func (s *Script) FramesBack(j Jumbo, p Frames) { s.add(j.Back(s.View.Behaviors, p)...) }
 
+// Untried removes the records of a port of what it does not have, as where the switch has
+// refused that.
+func (s *Script) Untried(p Frames) {
+	_, all := recordsOf(s.View.Behaviors, p)
+	s.add(remove(s.View.Behaviors, slices.DeleteFunc(all, func(f foundFrames) bool { return f.now == p.Now }))...)
+}
+
 // ForgetFrames removes the records of ports that are not there.
 func (s *Script) ForgetFrames() {
 	var ports []string

@@ -3,7 +3,9 @@ package vrptest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // defaultFrame is the longest frame without jumboframe enable.
@@ -20,6 +22,8 @@ func (s *shell) jumboframe(i *iface, w []string, undo bool) string {
 		least, most = 1518, 9500
 	}
 	switch {
+	case slices.ContainsFunc(i.Lines, func(l string) bool { return strings.HasPrefix(l, "eth-trunk ") }):
+		return "Error: The configuration is not allowed at a member of an Eth-Trunk."
 	case len(w) < 2 || w[1] != "enable":
 		return unrecognized
 	case len(w) > 3:
