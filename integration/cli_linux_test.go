@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -160,7 +161,12 @@ func (c *cliPlatform) wholeWay(t *testing.T, name string) {
 				return
 			}
 		}
-		t.Fatalf("%s: S %d and LM %d at the receiver, want %d and %d after %v", what, got.S, got.LM, s, lm, within)
+		status, err := a.client.Status(t.Context())
+		if err == nil {
+			text, _ := json.Marshal(status) //nolint:errchkjson // it came as JSON
+			t.Logf("the agent's status: %s", text)
+		}
+		t.Fatalf("%s: S %d and LM %d at the receiver, want %d and %d after %v (%v)", what, got.S, got.LM, s, lm, within, err)
 	}
 	table, err := quantize.Preset(quantize.MinABW, "log-100M")
 	if err != nil {
@@ -174,11 +180,11 @@ func (c *cliPlatform) wholeWay(t *testing.T, name string) {
 		}
 		return s
 	}
-	await("a load", truth(cliLoads[0]), 5, time.Minute)
+	await("a load", truth(cliLoads[0]), 5, 3*patience)
 	if err := load.SetRate(cliLoads[1]); err != nil {
 		t.Fatal(err)
 	}
-	await("another load", truth(cliLoads[1]), 5, time.Minute)
+	await("another load", truth(cliLoads[1]), 5, 3*patience)
 
 	if !c.deadMan {
 		if err := a.signal(syscall.SIGTERM); err != nil {

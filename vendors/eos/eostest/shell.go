@@ -80,6 +80,11 @@ func (s *shell) Do(line string) (string, bool) {
 	}
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
+	if s.session != "" && s.c.sessions[s.session] == nil { // another login has ended it
+		gone := s.session
+		s.modes, s.session = nil, ""
+		return "% Error: session " + gone + " does not exist", false
+	}
 	before := s.c.running.text("")
 	answer, end := s.do(w, strings.Join(w, " "))
 	if s.c.running.text("") != before {
