@@ -422,7 +422,7 @@ func (a *assessor) support(d *assessed) []Support {
 	}
 	var can, cannot []quantize.Signal
 	for _, sig := range a.signals {
-		if sig.Counted() {
+		if d.seen.Facts.Measures(sig) {
 			can = append(can, sig)
 		} else {
 			cannot = append(cannot, sig)

@@ -215,7 +215,7 @@ func (a *assessor) accuracy(g *gather, d *assessed) {
 	}
 	lost := ""
 	for _, sig := range a.signals {
-		if !sig.Counted() {
+		if !d.seen.Facts.Measures(sig) {
 			lost += ", " + sig.String()
 		}
 	}

@@ -30,6 +30,10 @@ type Facts struct {
 	// and supervises it.
 	Native bool `json:"is_native,omitempty"`
 
+	// Frames are the signals of single frames that a native data plane measures at all ports;
+	// those that byte counters show are the others'.
+	Frames []quantize.Signal `json:"frame_signals,omitempty"`
+
 	// Layout is what one signal takes where the driver lays the entries out by itself; nil:
 	// as vlanrules says of Rules.
 	Layout *Layout `json:"layout,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -249,6 +250,12 @@ const (
 // ForVLAN reports whether the platform takes this TPID for a VLAN tag's without
 // being told to.
 func (t *Traits) ForVLAN(tpid uint16) bool { return slices.Contains(t.VLANTPIDs.Is, tpid) }
+
+// Measures tells whether updates have a signal: those that byte counters show, or what a
+// native data plane measures of single frames.
+func (f *Facts) Measures(sig quantize.Signal) bool {
+	return sig.Counted() || slices.Contains(f.Frames, sig)
+}
 
 // Updates is Update in a domain of this TPID: refused where the platform cannot
 // be given it.

@@ -243,7 +243,12 @@ func ageText(s *assess.SignalAge) string {
 	} else {
 		text = "how old it gets is not known"
 	}
-	text += fmt.Sprintf("; Δt %v, read every %v by %s", time.Duration(s.IntervalNS), time.Duration(s.ScheduleNS), s.Source)
+	text += fmt.Sprintf("; Δt %v, ", time.Duration(s.IntervalNS))
+	if s.ScheduleNS > 0 {
+		text += fmt.Sprintf("read every %v by %s", time.Duration(s.ScheduleNS), s.Source)
+	} else { // nothing is polled
+		text += "measured by " + s.Source
+	}
 	switch {
 	case s.Refresh == "live":
 		text += ", whose counters are live"

@@ -1,8 +1,10 @@
 package sai
 
 import (
+	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -21,6 +23,7 @@ func Offline() vendors.Facts {
 		Platform: Platform.Name, Native: true,
 		Rules:  vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable, ModifyEntry: true},
 		Layout: &vendors.Layout{},
+		Frames: []quantize.Signal{quantize.MaxPD},
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, once a person has played the recording that csig writes: csig reaches no switch"},
 		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded,
 			Reason: "what it does with tags before its objects are there is not stated"},
@@ -74,6 +77,7 @@ func facts(c *Capabilities) vendors.Facts {
 	no(&f.Update, c.Compact, "compact")
 	no(&f.Wide, c.Wide, "wide")
 	no(&f.Strip, c.Strip, "strip")
+	f.Frames = slices.DeleteFunc(f.Frames, func(sig quantize.Signal) bool { return !slices.Contains(c.Signals, sig) })
 	return f
 }
 
@@ -106,7 +110,7 @@ func OfflineFBOSS() vendors.Facts {
 		PassthroughSource: assumed("no text states what it does before it is configured"),
 	}
 	f := Offline()
-	f.Platform, f.Traits = FBOSS.Name, t
+	f.Platform, f.Traits, f.Frames = FBOSS.Name, t, nil
 	f.Wide = vendors.Refusal("FBOSS has compact tags alone")
 	f.Update.Reason = "its chip does it with 8 buckets a signal, once a person has set the attributes that csig writes: csig reaches no switch"
 	f.Passthrough.Reason = "what it does with tags before its attributes are set is not stated"
