@@ -65,10 +65,12 @@ func (a *Agent) supervise(samples []counters.Sample) {
 
 // compare takes in one reading. The data plane counts no less than the counters where no
 // frame goes around it; more, where its queue has dropped some, which understates ABW alone.
+// Counters that miss bits notice less, but nothing that is not so; those that may have more
+// than was sent are not compared.
 func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
 	restarted := m.Bytes < v.measured.Bytes
 	v.measured = *m
-	if s.Err != nil || !s.Up || s.Degraded != "" || v.windows == 0 || s.Epoch != v.since.Epoch || restarted || s.Octets < v.since.Octets || s.Packets < v.since.Packets {
+	if s.Err != nil || !s.Up || s.Inflated || v.windows == 0 || s.Epoch != v.since.Epoch || restarted || s.Octets < v.since.Octets || s.Packets < v.since.Packets {
 		v.begin(s, m)
 		return
 	}

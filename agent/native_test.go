@@ -20,6 +20,8 @@ func TestSupervision(t *testing.T) {
 		{"some are on the way", func(n uint64, _ int) uint64 { return n - min(n, 200<<10) }, "............"},
 		{"the queue drops half", func(n uint64, _ int) uint64 { return 2 * n }, "............"},
 		{"a tenth goes around", func(n uint64, _ int) uint64 { return n - n/10 }, ".xxxxxxxxxxx"},
+		{"a tenth goes around, counters inexact", func(n uint64, _ int) uint64 { return n - n/10 }, ".xxxxxxxxxxx"},
+		{"counters inflated", func(n uint64, _ int) uint64 { return n - n/10 }, "............"},
 		{"a twentieth goes around", func(n uint64, _ int) uint64 { return n - n/20 }, "..xxxxxxxxxx"},
 		{"a tenth, until the fifth second", func(n uint64, s int) uint64 {
 			if s < 5 {
@@ -39,6 +41,10 @@ func TestSupervision(t *testing.T) {
 		for second := range len(tc.missed) {
 			counted := uint64(second) * 12_500_000 // 100 Mbit/s
 			s := counters.Sample{Octets: counted - 24*uint64(second)*1000, Packets: uint64(second) * 1000, Overhead: 24, Speed: 1e9 / 10, Up: true}
+			s.Inflated = strings.HasSuffix(tc.name, "inflated")
+			if s.Inflated || strings.HasSuffix(tc.name, "inexact") {
+				s.Degraded = "why"
+			}
 			v.compare(&s, &vendors.Measurement{Bytes: tc.own(counted, second)})
 			if v.missed == "" {
 				got += "."

@@ -59,6 +59,9 @@ type Sample struct {
 	// "" when it is exact.
 	Degraded string
 
+	// Inflated: where it is Degraded, Octets may be more than what was sent, not only less.
+	Inflated bool
+
 	// Err is set when this port could not be read; nothing but Port and At is
 	// valid then.
 	Err error

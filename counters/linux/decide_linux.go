@@ -68,6 +68,7 @@ func (d *device) describe() string {
 type verdict struct {
 	Facts
 	fromQdisc bool // its root qdisc's counter, else the interface's
+	inflated  bool // the counter may have more than was sent
 	live      bool // the counter is kept in software, so that each reading is current
 }
 
@@ -80,6 +81,7 @@ func decide(p *Port, d *device) verdict {
 	if !exact && d.root.counts {
 		v.fromQdisc, exact = true, true
 		v.Counter = "qdisc " + d.root.kind
+		v.inflated = d.root.stab || d.root.kind == "cake"
 		switch {
 		case d.root.stab:
 			degraded = append(degraded, fmt.Sprintf("the size table (stab) of its %s qdisc changes the bytes counted: remove it", d.root.kind))

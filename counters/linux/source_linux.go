@@ -189,6 +189,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Epoch:    p.epoch,
 				Live:     p.verdict.live,
 				Degraded: p.verdict.Degraded,
+				Inflated: p.verdict.inflated,
 			})
 		}
 	}
