@@ -109,7 +109,7 @@ func (b *bench) wants(f []byte) {
 }
 
 // Every compact tag, in both layouts, through a port with a load that none of the
-// edges meets, and a million wide ones with any load.
+// edges meets, and a million wide ones, half of them in each, with any load.
 func TestEveryTag(t *testing.T) {
 	o := loaded(t)
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
@@ -121,7 +121,7 @@ func TestEveryTag(t *testing.T) {
 			b.wants(f)
 		}
 		r := rand.New(rand.NewPCG(1, uint64(layout)))
-		for n := range 100_000 {
+		for n := range 500_000 {
 			if n%64 == 0 {
 				b.sent(r.Uint64N(14_000_000))
 			}
