@@ -182,6 +182,7 @@ func assess(f *inventory.Fleet, look func(*inventory.Device) Evidence, o Options
 	for i := range f.Devices {
 		a.device(&a.devices[i], &f.Devices[i], look(&f.Devices[i]))
 	}
+	a.mixed()
 	a.require()
 	a.total()
 	return a.out
@@ -488,9 +489,10 @@ func (a *assessor) total() {
 		t.Requirements[r.Status] += len(r.Ports) + len(r.Hosts)
 	}
 	for _, f := range a.out.Findings {
-		if f.Level == findings.Error {
+		switch f.Level {
+		case findings.Error:
 			t.Errors++
-		} else {
+		case findings.Warning:
 			t.Warnings++
 		}
 	}

@@ -98,6 +98,7 @@ var (
 // Schedules.
 var (
 	ScheduleTooFast  = code("schedule-too-fast", "the device is sampled more often than its rules can be updated; an error where no update would end before its lease")
+	IntervalsDiffer  = code("intervals-differ", "devices of the domain measure over different Δt")
 	IntervalTooShort = code("interval-too-short", "Δt is shorter than the time between two refreshes of the counters")
 )
 
@@ -121,14 +122,15 @@ var (
 
 // What an agent's device does less than fully.
 var (
-	StartRefused = code("start-refused", "a real run would refuse to start (of an agent with --dry-run)")
-	Update       = code("update", "the device updates tags with restrictions, or not at all")
-	Strip        = code("strip", "the device strips tags with restrictions, or not at all")
-	Lease        = code("lease", "the device expires rules with restrictions, or not at all")
-	WideTags     = code("wide-tags", "the device updates wide tags with restrictions, or not at all")
-	TagDepth     = code("tag-depth", "the device updates tags behind VLAN tags with restrictions, or not at all")
-	PassedBy     = code("passed-by", "frames go around the data plane that measures by itself: the port falls back")
-	Coarse       = code("coarse-intervals", "the interval of a data plane that measures by itself is shorter than one frame may take")
-	NotCounted   = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
-	SelfTest     = code("self-test", "the self-test of the data plane: its verdict")
+	StartRefused   = code("start-refused", "a real run would refuse to start (of an agent with --dry-run)")
+	Update         = code("update", "the device updates tags with restrictions, or not at all")
+	Strip          = code("strip", "the device strips tags with restrictions, or not at all")
+	Lease          = code("lease", "the device expires rules with restrictions, or not at all")
+	WideTags       = code("wide-tags", "the device updates wide tags with restrictions, or not at all")
+	TagDepth       = code("tag-depth", "the device updates tags behind VLAN tags with restrictions, or not at all")
+	PassedBy       = code("passed-by", "frames go around the data plane that measures by itself: the port falls back")
+	NativePossible = code("native-possible", "the device could measure in its data plane, and its signal be as old as an interval")
+	Coarse         = code("coarse-intervals", "the interval of a data plane that measures by itself is shorter than one frame may take")
+	NotCounted     = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
+	SelfTest       = code("self-test", "the self-test of the data plane: its verdict")
 )

@@ -415,8 +415,8 @@ func (r *reader) tpid(n ast.Node, what string) (uint16, bool) { return parsed(r,
 
 func writeTPID(w *writer, v reflect.Value) { w.out = fmt.Appendf(w.out, "0x%04x", v.Uint()) }
 
-// minInterval is the shortest Δt, of devices that measure by themselves.
-const minInterval = 100 * time.Microsecond
+// MinInterval is the shortest Δt, of devices that measure by themselves.
+const MinInterval = 100 * time.Microsecond
 
 // maxInterval is the longest Δt: a day's average, for a schedule of once a day.
 const maxInterval = 24 * time.Hour
@@ -427,8 +427,8 @@ func parseInterval(text string, _ func(string) string) (time.Duration, string, s
 	switch {
 	case err != nil:
 		return 0, fmt.Sprintf("%q is not a duration", text), "write it with its unit: 100ms, 1s"
-	case d < minInterval:
-		return 0, fmt.Sprintf("%s is too short: no data plane measures in less than %s", d, minInterval), ""
+	case d < MinInterval:
+		return 0, fmt.Sprintf("%s is too short: no data plane measures in less than %s", d, MinInterval), ""
 	case d > maxInterval:
 		return 0, fmt.Sprintf("%s is too long: a signal is to tell of load that is still there; at most %s", text, maxInterval), ""
 	}

@@ -103,13 +103,13 @@ type findingGroup struct {
 }
 
 // findingGroups puts findings that differ in their place alone together, errors
-// first.
+// first, and what is only to be known last.
 func findingGroups(list []findings.Finding) (out []*findingGroup) {
 	type key struct {
 		code    findings.Code
 		message string
 	}
-	for _, level := range []findings.Level{findings.Error, findings.Warning} {
+	for _, level := range []findings.Level{findings.Error, findings.Warning, findings.Info} {
 		of := slices.DeleteFunc(slices.Clone(list), func(f findings.Finding) bool { return f.Level != level })
 		for _, alike := range findings.Alike(of, func(f findings.Finding) key { return key{f.Code, f.Reason} }) {
 			g := &findingGroup{Level: level, Code: alike[0].Code, Message: alike[0].Reason}
@@ -125,17 +125,13 @@ func findingGroups(list []findings.Finding) (out []*findingGroup) {
 	return out
 }
 
-// fewer puts groups of one code together where there are too many groups to read.
+// fewer puts groups of one level and one code together where there are too many groups to read.
 // The first message stands for all of them.
 func fewer(groups []*findingGroup) (out []*findingGroup) {
 	if len(groups) <= maxFindings {
 		return groups
 	}
-	type key struct {
-		level findings.Level
-		code  findings.Code
-	}
-	for _, alike := range findings.Alike(groups, func(g *findingGroup) key { return key{g.Level, g.Code} }) {
+	for _, alike := range findings.Alike(groups, func(g *findingGroup) findings.Code { return g.Code }) {
 		one := alike[0]
 		for _, g := range alike[1:] {
 			for _, name := range g.names {
@@ -153,14 +149,17 @@ func fewer(groups []*findingGroup) (out []*findingGroup) {
 
 // findingsByLevel are the groups that a text lists, those of a level together.
 func findingsByLevel(list []findings.Finding) [][]*findingGroup {
-	return findings.Alike(fewer(findingGroups(list)), func(g *findingGroup) findings.Level { return g.Level })
+	out := findings.Alike(findingGroups(list), func(g *findingGroup) findings.Level { return g.Level })
+	for i := range out {
+		out[i] = fewer(out[i])
+	}
+	return out
 }
 
 func findingsText(list []findings.Finding, columns int) string {
 	var b strings.Builder
 	for _, groups := range findingsByLevel(list) {
-		level := string(groups[0].Level)
-		fmt.Fprintf(&b, "\n%ss\n", strings.ToUpper(level[:1])+level[1:])
+		fmt.Fprintf(&b, "\n%s\n", map[findings.Level]string{findings.Error: "Errors", findings.Warning: "Warnings", findings.Info: "Notes"}[groups[0].Level])
 		shown, left := atMost(groups, maxFindings)
 		for _, g := range shown {
 			b.WriteString("  " + wrap(suffixed(g.where(), ": ")+g.Message, columns-2, 4))
@@ -183,7 +182,7 @@ func findingsMarkdown(list []findings.Finding) string {
 			fmt.Fprintf(&b, "- %s: %s\n", g.Level, mdText(suffixed(g.where(), ": ")+g.Message))
 		}
 		if left > 0 {
-			fmt.Fprintf(&b, "- and %d %ss more: see them with --device\n", left, groups[0].Level)
+			fmt.Fprintf(&b, "- and %d more of level %s: see them with --device\n", left, groups[0].Level)
 		}
 	}
 	return b.String()
