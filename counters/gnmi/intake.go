@@ -44,8 +44,10 @@ func (in *intake) update(name string, id leafID, v *value) {
 	}
 	p.damage = nil
 	old := p.leaves[id]
-	if id <= outBroadcast && p.leaves[outOctets].set && s.at-p.leaves[outOctets].at > int64(s.tolerance()) {
-		// A new sample begins; what belongs to the one before has arrived.
+	octets := &p.leaves[outOctets]
+	again := old.set && old.at >= octets.at && s.at > old.at // it has come in the sample of these octets
+	if id <= outBroadcast && octets.set && (again || s.at-octets.at > int64(s.tolerance())) {
+		// A new sample begins, however soon; what belongs to the one before has arrived.
 		p.settle(s.now, s.grace(), s.tolerance(), true)
 	}
 	next := leaf{set: true, val: n, at: s.at, arrived: s.now, message: s.message, stream: s.stream}

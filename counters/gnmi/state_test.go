@@ -134,6 +134,35 @@ func TestAnUnchangedLeafIsNotWaitedForLong(t *testing.T) {
 	b.want("e1", b.read()[0], 3000, 30, third) // what came together is all there is
 }
 
+// TestSamplesSoonerThanAsked: a target that sends leaf by leaf, more often than it was asked
+// and always shortly before a reading, is read one sample behind, and never not at all.
+func TestSamplesSoonerThanAsked(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][2]leafID{"octets first": {outOctets, outUnicast}, "packets first": {outUnicast, outOctets}} {
+		b := newBench(t, Config{Ports: []string{"e1"}, Interval: 6 * time.Second})
+		b.take(leafNote(b.clock(), "e1", operStatus, "UP", portSpeed, "SPEED_10GB", outOctets, 0, outUnicast, 0, outMulticast, 0, outBroadcast, 0))
+		b.sync()
+		var last int64
+		for n := 1; n <= 300; n++ {
+			b.pass(500 * time.Millisecond)
+			at := b.clock()
+			values := map[leafID]int{outOctets: 1000 * n, outUnicast: 10 * n}
+			b.take(leafNote(at, "e1", order[0], values[order[0]]))
+			b.take(leafNote(at, "e1", order[1], values[order[1]]))
+			if n > 2 && n%2 == 0 {
+				b.pass(20 * time.Millisecond)
+				got := b.read()[0]
+				b.want("e1", got, uint64(1000*(n-1)), uint64(10*(n-1)), last)
+				if got.Degraded != "" {
+					t.Fatalf("%s: %s", name, got.Degraded)
+				}
+				b.pass(-20 * time.Millisecond)
+			}
+			last = at
+		}
+	}
+}
+
 func TestWhichPacketsCount(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
