@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,27 @@ func (e Errors) Unwrap() []error {
 // maxErrors bounds what one run reports: a file with more mistakes than this
 // is of another kind altogether, and the first ones say so.
 const maxErrors = 500
+
+// maxMistakes is how many mistakes of a file are reported.
+const maxMistakes = 5
+
+// Mistakes is the error of a fleet file in a few lines: a mistake each, with its place and
+// without the lines of the file.
+func Mistakes(err error) string {
+	var list Errors
+	if !errors.As(err, &list) {
+		return err.Error()
+	}
+	var out []string
+	for i, e := range list {
+		if i == maxMistakes {
+			out = append(out, fmt.Sprintf("and %d more: csig inventory check shows them", len(list)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg))
+	}
+	return strings.Join(out, "\n")
+}
 
 // position is a place in the file, from 1; col counts characters.
 type position struct{ line, col int }

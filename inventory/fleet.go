@@ -30,6 +30,10 @@ type Policy struct {
 	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
 	Damping   Damping   `key:"damping,flow" doc:"Holds back a better bucket until it has proved itself; off unless given."`
 
+	// DriftCheck is when agents compare what their device has with their configuration,
+	// for ParseSchedule; "" is DefaultDriftCheck.
+	DriftCheck string `key:"drift_check" is:"schedule" doc:"When the agent compares what the device has with its configuration; @every 1h unless given."`
+
 	// Retired are TPIDs of the domain's earlier profiles, in ascending order: hosts
 	// may still send them, and no host is to receive them any more.
 	Retired []RetiredTPID

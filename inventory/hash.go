@@ -55,6 +55,9 @@ func (f *Fleet) Hash() string {
 			}
 		}
 	}
+	if f.Policy.DriftCheck != "" { // the same
+		w.text("drift_check", f.Policy.DriftCheck)
+	}
 	w.flush()
 	return hex.EncodeToString(h.Sum(nil))
 }

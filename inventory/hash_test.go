@@ -26,3 +26,12 @@ func TestHashStays(t *testing.T) {
 		t.Errorf("the hash of a fleet is %s, and was %s", got, want)
 	}
 }
+
+// TestDriftCheck: fleets without the key keep their hash, and one with it is read again as it is.
+func TestDriftCheck(t *testing.T) {
+	with := parse(t, strings.Replace(good, "  on_stale: conservative\n", "  on_stale: conservative\n  drift_check: 30 2 * * *\n", 1))
+	if with.Policy.DriftCheck != "30 2 * * *" || with.Hash() == parse(t, good).Hash() || with.DeviceView(&with.Devices[0]).Policy.DriftCheck == "" {
+		t.Errorf("%+v", with.Policy)
+	}
+	roundTrip(t, with)
+}

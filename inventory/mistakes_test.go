@@ -170,6 +170,8 @@ var mistakes = []struct {
 	{"locator field with a bad name", []string{"name: port, bits: 5", "name: 7th, bits: 5"}},
 	{"locator field without bits", []string{"name: port, bits: 5", "name: port, bits: 0"}},
 	{"on_stale unknown", []string{"on_stale: conservative", "on_stale: discard"}},
+	{"drift_check too often", []string{"on_stale: conservative", "on_stale: conservative\n  drift_check: \"@every 5s\""}},
+	{"drift_check not cron", []string{"on_stale: conservative", "on_stale: conservative\n  drift_check: at night"}},
 	{"schedule not cron", []string{`"@every 100ms"`, "often"}},
 	{"schedule zone only", []string{`"@every 100ms"`, "TZ=UTC"}},
 	{"schedule too fast", []string{`"@every 100ms"`, `"@every 100us"`}},

@@ -12,6 +12,20 @@ import (
 // MinPeriod is the shortest "@every" period, and so the shortest Δt.
 const MinPeriod = time.Millisecond
 
+// DefaultDriftCheck is the schedule of Policy.DriftCheck where the fleet file has none.
+const DefaultDriftCheck = "@every 1h"
+
+// MinDriftCheck is the shortest time between two checks that a fleet file may ask for: each
+// opens connections of its own.
+const MinDriftCheck = time.Minute
+
+// Check refuses to look for drift all the time.
+func (p *Policy) Check(m Mapping) {
+	if s, err := ParseSchedule(p.DriftCheck); err == nil && LongestGap(s) < MinDriftCheck {
+		m.Wrong("drift_check", `e.g. "@every 15m", or "30 2 * * *"`, "drift_check: %s is too often: want a minute between two checks, or more", p.DriftCheck)
+	}
+}
+
 // Every is a schedule with a fixed period. Its instants are the multiples of
 // the period since the Unix epoch, so that devices with synchronised clocks
 // sample together, whenever their agents started.

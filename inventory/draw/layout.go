@@ -206,6 +206,12 @@ var levelColours = map[inventory.Support]string{
 	inventory.LevelPassthrough: "#ececec", inventory.LevelDiscard: "#f4a9a0",
 }
 
+// levelBorders tell levels apart where colours do not.
+var levelBorders = map[inventory.Support]string{
+	inventory.LevelNative: `stroke-width="2.5"`, inventory.LevelSoftware: `stroke-width="1.8"`,
+	inventory.LevelPassthrough: `stroke-dasharray="5 3"`, inventory.LevelDiscard: `stroke-dasharray="9 3 2 3"`,
+}
+
 var actionColours = map[string]string{
 	vlanrules.Update.String(): "#1f6fb4", vlanrules.Passthrough.String(): "#9a9a9a", vlanrules.Strip.String(): "#c0392b",
 }
