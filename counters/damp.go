@@ -94,11 +94,11 @@ type BucketRange struct {
 // Doubtful reports whether the uncertainty reaches into another bucket.
 func (b BucketRange) Doubtful() bool { return b.Worst != b.Best }
 
-// BucketsOf returns the buckets of an estimate that is Valid; ok is false for a table
-// of a signal that counters cannot show (draft-00 §6.4).
+// BucketsOf returns the buckets of an estimate; ok is false where it is not Valid, as a
+// first one is, and for a table of a signal that counters cannot show (draft-00 §6.4).
 func BucketsOf(e *Estimate, table *quantize.Buckets) (b BucketRange, ok bool) {
 	value, low, high, ok := e.values(table.Signal)
-	if !ok {
+	if !ok || !e.State.Valid() {
 		return BucketRange{}, false
 	}
 	return BucketRange{table.Bucket(value), table.Bucket(low), table.Bucket(high)}, true

@@ -132,4 +132,10 @@ func TestBucketsOfAnUncertainEstimate(t *testing.T) {
 	if _, ok := BucketsOf(&e, &pd); ok {
 		t.Error("counters show delay")
 	}
+	for state := First; state <= Stale; state++ {
+		e.State = state
+		if _, ok := BucketsOf(&e, &abw); ok != state.Valid() {
+			t.Errorf("%v: has buckets: %v", state, ok)
+		}
+	}
 }

@@ -9,6 +9,10 @@ type EstimatorConfig struct {
 	// Interval is the averaging window Δt (draft-00 §5.3.2). 0 means from one
 	// sample to the next.
 	Interval time.Duration
+	// Least is the shortest window of the raw method: after readings that came late, or took long,
+	// or at the beginning, the next one may come so soon that a window says nothing about Δt. 0
+	// takes any.
+	Least time.Duration
 	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
 	// takes theirs.
 	Speed uint64
@@ -26,7 +30,7 @@ type EstimatorConfig struct {
 // that, it starts at the one before the newest. So a schedule equal to Δt
 // takes consecutive samples in spite of jitter, a faster schedule comes as
 // close to Δt as the samples allow, and while there is less than Δt of history
-// the window is what there is. Start and End of the Estimate are the truth:
+// the window is what there is, from EstimatorConfig.Least on. Start and End of the Estimate are the truth:
 // the rate is always computed over the window really taken.
 //
 // An Estimator is not safe for concurrent use.
@@ -140,7 +144,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.packets += packets
 	e.steps += s.StepError
 	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}
-	e.window.expire(s.At, e.cfg.Interval+gap/2)
+	e.window.expire(&now, e.cfg.Interval+gap/2, e.cfg.Least)
 	start := &e.window[0]
 	est.Start = start.at
 	var fits bool
@@ -158,7 +162,11 @@ func (e *Estimator) update(s *Sample) Estimate {
 	est.Error = apart(start, &now)
 	e.judge(&est, octets, packets, s.Overhead)
 	e.prev = *s
+	short := e.cfg.Least > 0 && surely(start, &now) < e.cfg.Least
 	e.window.push(now, e.cfg.Interval/perInterval)
+	if short {
+		return Estimate{Start: s.At, End: s.At, Capacity: est.Capacity}.as(First, "the window is too short yet")
+	}
 	return est
 }
 

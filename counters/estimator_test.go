@@ -326,3 +326,25 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Readings that come late, and the next one in time, leave no window that is nearly as short
+// as the time between the two.
+func TestShortestWindow(t *testing.T) {
+	begin := time.Unix(1700000000, 0)
+	e := NewEstimator(EstimatorConfig{Interval: 100 * time.Millisecond, Least: 50 * time.Millisecond, Speed: 1e9})
+	for _, r := range []struct {
+		at     int // ms
+		state  State
+		window int // ms
+		within int // ms
+	}{
+		{0, First, 0, 0}, {5, First, 0, 0}, {105, OK, 105, 0}, {200, OK, 95, 0},
+		{395, OK, 195, 0}, {400, OK, 200, 0}, {500, OK, 105, 0}, {640, OK, 140, 0}, {700, OK, 60, 0}, {800, OK, 100, 0},
+		{870, OK, 170, 30}, {960, OK, 90, 0}, {1070, OK, 110, 0},
+	} {
+		est := e.Update(Sample{Port: "swp1", Octets: uint64(1000 * r.at), Packets: uint64(r.at), At: begin.Add(time.Duration(r.at) * time.Millisecond), Within: time.Duration(r.within) * time.Millisecond, Up: true, Bits: 64})
+		if got := int(est.End.Sub(est.Start) / time.Millisecond); est.State != r.state || got != r.window {
+			t.Errorf("at %d ms: %s, a window of %d ms; want %s and %d", r.at, est.State, got, r.state, r.window)
+		}
+	}
+}

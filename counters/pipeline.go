@@ -10,6 +10,7 @@ import (
 type PipelineConfig struct {
 	Ports    []PipelinePort // in the order of the samples
 	Interval time.Duration  // the averaging window Δt (draft-00 §5.3.2)
+	Least    time.Duration  // EstimatorConfig.Least
 	Method   Method
 	Tau      time.Duration // of EWMA and DRE
 	Overhead *uint8        // bytes a frame, in place of the samples'; nil: the samples know
@@ -115,7 +116,7 @@ func (p *Pipeline) Port(i int) *PortState { return &p.ports[i].state }
 // Restart begins a port's average again: what came before a long gap says
 // nothing about the last Δt.
 func (p *Pipeline) Restart(i int) {
-	p.ports[i].avg = NewAverager(p.cfg.Method, EstimatorConfig{Interval: p.cfg.Interval, Speed: p.cfg.Ports[i].Speed, Tau: p.cfg.Tau})
+	p.ports[i].avg = NewAverager(p.cfg.Method, EstimatorConfig{Interval: p.cfg.Interval, Least: p.cfg.Least, Speed: p.cfg.Ports[i].Speed, Tau: p.cfg.Tau})
 }
 
 // ResetDamping has a port pass on whatever bucket comes next.

@@ -91,6 +91,7 @@ type Refresh struct {
 
 	beforeFrom   int64 // while live: when the reading before the last one began
 	stuck        bool
+	paused       bool // it was live, and then a reading repeated
 	seen         uint64
 	begun        uint64 // of these, those before learning started over
 	incomparable int64  // the last reading in which no port could be compared
@@ -357,7 +358,7 @@ func (r *Refresh) restartFit(a, b int64) {
 	r.demand = demand{}
 	r.now = instant{at: b, error: time.Duration(b - a), steps: r.now.steps}
 	r.before = r.now
-	r.run, r.open, r.row, r.stuck = r.run+1, true, 1, false
+	r.run, r.open, r.row, r.stuck, r.paused = r.run+1, true, 1, false, false
 	r.filled = max(r.span0.to-r.span0.from, r.span1.to-r.span1.from)
 	r.seen++
 }
@@ -396,6 +397,7 @@ func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint6
 		// Not live after all, or all traffic has stopped at once. The refresh
 		// before was between the last two readings.
 		r.restartFit(r.beforeFrom, r.span0.to)
+		r.paused = true
 		r.longest = max(2*r.gap, int64(shortest))
 		r.row, r.open = 0, false
 		r.seen--

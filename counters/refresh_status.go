@@ -82,7 +82,9 @@ func (r *Refresh) Status() RefreshStatus {
 		st.Kind = r.refreshKind()
 		st.Jitter = time.Duration(r.fit.jitter)
 		st.Last = r.base.Add(time.Duration(r.now.at))
-		if r.fit.known() {
+		// The time that the counters of a live source stood still is no period, until
+		// they do so once more.
+		if r.fit.known() && !(r.paused && len(r.fit.seen) < 3) {
 			st.Period, st.PeriodError = r.period()
 		}
 	}

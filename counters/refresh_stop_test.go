@@ -1,6 +1,9 @@
 package counters
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A source that misses two refreshes is late, and one that misses more is stuck.
 func TestHowLongIsStuck(t *testing.T) {
@@ -36,6 +39,32 @@ func TestPortThatStops(t *testing.T) {
 		})
 		if last.Load() != 0 || held > 2 {
 			t.Errorf("period %v: %v, load %d; not refreshed %d times while the other port was", period, last.State, last.Load(), held)
+		}
+	}
+}
+
+// The time that a live source stood still is not taken for its period, of which leases are a
+// multiple. One that refreshes so rarely from then on has that period.
+func TestPauseIsNoPeriod(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		shown := func(at float64) float64 {
+			switch {
+			case at > 40 && at < 47, again && at > 47 && at < 54, again && at > 54 && at < 61:
+				return 40 + 7*float64(int((at-40)/7))
+			}
+			return at
+		}
+		b := &box{frames: []func(float64) uint64{steady(1000)}, shown: shown}
+		most := time.Duration(0)
+		r := NewRefresh(RefreshConfig{})
+		var samples []Sample
+		for _, at := range every(0.5, 160) {
+			samples = b.read(at, samples)
+			r.Observe(samples)
+			most = max(most, r.Status().Period)
+		}
+		if again != (most > 2*time.Second) {
+			t.Errorf("standing still again %v: a period of %v", again, most)
 		}
 	}
 }

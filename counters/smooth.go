@@ -99,7 +99,7 @@ func NewSmoother(m Method, cfg EstimatorConfig) *Smoother {
 	if tau <= 0 {
 		tau = max(cfg.Interval, 0)
 	}
-	cfg.Interval = 0
+	cfg.Interval, cfg.Least = 0, 0 // short gaps weigh little
 	return &Smoother{method: m, tau: tau, gaps: Estimator{cfg: cfg}}
 }
 

@@ -30,11 +30,16 @@ func apart(from, to *point) time.Duration {
 // the schedule needs and then stays.
 type window []point
 
-// expire drops the points older than age at the instant now, except the last
-// one: a window that is too long is better than none.
-func (w *window) expire(now time.Time, age time.Duration) {
+// surely is how long the window between two readings is at least: each may have been at any
+// instant of the time that it took.
+func surely(from, to *point) time.Duration { return to.at.Sub(from.at) - from.within - to.within }
+
+// expire drops the points older than age at the instant now, except where none that is surely
+// as old as least would be left, and the last one: a window that is too long is better than one
+// that is too short, or none.
+func (w *window) expire(now *point, age, least time.Duration) {
 	n := 0
-	for n < len(*w)-1 && now.Sub((*w)[n].at) > age {
+	for n < len(*w)-1 && now.at.Sub((*w)[n].at) > age && (least == 0 || surely(&(*w)[n+1], now) >= least) {
 		n++
 	}
 	*w = slices.Delete(*w, 0, n)

@@ -9,11 +9,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Colors are eight that differ for readers who do not see red and green apart.
 var Colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#785e28", "#5a5a5a"}
+
+// dashes tell lines apart without their colours, as the shapes of dots do: each colour has its own.
+var dashes = []string{"", "8 3", "2 3", "10 3 2 3", "5 2", "1 2", "14 3", "6 2 1 2"}
 
 // Grey is for what is no port's or hop's.
 const (
@@ -40,27 +45,69 @@ type Panel struct {
 	MaxX, MaxY  float64
 	MinY        float64 // above 0: the Y axis is logarithmic, from here on
 	Series      []Series
-	LegendLow   bool // at the bottom left instead of the top right
+	Right       Axis
+}
+
+// Axis is a second one for the same drawing, on its right: what values of Y are in another unit.
+type Axis struct {
+	Title string // "" for no such axis
+	Ticks []Tick
+}
+
+// Tick is a place of an Axis in the panel's Y.
+type Tick struct {
+	Y    float64
+	Text string
 }
 
 // Pixels around a panel's drawing.
 const (
 	left, right, above, below = 56.0, 14.0, 26.0, 38.0
-	lineHeight                = 14.0
+	lineHeight                = 20.0
+	rightAxis                 = 116.0 // of a second axis, where a panel has one
+	letter                    = 9.0   // of the larger text, on average
 )
 
-// WriteSVG writes the panels, each of this size in pixels.
+// style has fonts that exist on the systems of readers, and larger text where the picture is
+// shown small.
+const style = `<style>text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",Arial,sans-serif}@media (max-width:600px){text{font-size:16px}}</style>` + "\n"
+
+// WriteSVG writes the panels below each other, each of this size in pixels, and beside them
+// second axes and legends.
 func WriteSVG(w io.Writer, width, height float64, panels ...Panel) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" font-size=\"11\">\n", width, height*float64(len(panels)))
-	fmt.Fprint(b, "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n")
+	beside, axis := 0.0, 0.0
+	var titles []string
+	for i := range panels {
+		p := &panels[i]
+		titles = append(titles, p.Title)
+		if p.Right.Title != "" {
+			axis = rightAxis
+		}
+		for _, s := range p.named() {
+			beside = max(beside, 40+letter*float64(utf8.RuneCountInString(s.Name)))
+		}
+	}
+	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\" font-family=\"sans-serif\" font-size=\"11\">\n", math.Ceil(width+axis+beside), height*float64(len(panels)))
+	fmt.Fprintf(b, "<title>%s</title>\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", escape(strings.Join(titles, "; ")), style)
 	for i := range panels {
 		fmt.Fprintf(b, "<g transform=\"translate(0 %g)\">\n", height*float64(i))
 		panels[i].write(b, width, height)
+		panels[i].legend(b, width+axis)
 		fmt.Fprint(b, "</g>\n")
 	}
 	fmt.Fprint(b, "</svg>\n")
 	return b.Flush()
+}
+
+// named are the series for the legend.
+func (p *Panel) named() (out []*Series) {
+	for i := range p.Series {
+		if p.Series[i].Name != "" {
+			out = append(out, &p.Series[i])
+		}
+	}
+	return out
 }
 
 func (p *Panel) write(b io.Writer, width, height float64) {
@@ -87,16 +134,26 @@ func (p *Panel) write(b io.Writer, width, height float64) {
 	text(left+w/2, 16, `text-anchor="middle" font-size="13"`, p.Title)
 	text(left+w/2, height-6, `text-anchor="middle"`, p.X)
 	text(0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(14 %.1f) rotate(-90)"`, above+h/2), p.Y)
+	if p.Right.Title != "" {
+		for _, tick := range p.Right.Ticks {
+			text(left+w+6, y(tick.Y)+4, "", tick.Text)
+		}
+		text(0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(%.1f %.1f) rotate(90)"`, left+w+rightAxis-8, above+h/2), p.Right.Title)
+	}
 	for i := range p.Series {
 		s := &p.Series[i]
+		fmt.Fprint(b, "<g>")
+		if s.Name != "" {
+			fmt.Fprintf(b, "<title>%s</title>", escape(s.Name))
+		}
 		for _, run := range s.Runs {
-			fmt.Fprintf(b, "<path d=\"%s\" stroke=\"%s\" stroke-width=\"%g\" fill=\"none\"/>\n", steps(run, x, y), s.Color, s.Size)
+			fmt.Fprintf(b, "<path d=\"%s\" stroke=\"%s\" stroke-width=\"%g\" fill=\"none\"%s/>\n", steps(run, x, y), s.Color, s.Size, s.dash())
 		}
 		for _, at := range s.Points {
 			s.dot(b, x(at.X), y(at.Y), s.Size)
 		}
+		fmt.Fprintln(b, "</g>")
 	}
-	p.legend(b, w, h)
 }
 
 // steps is the path of a run: across at the old value, then up or down.
@@ -112,34 +169,42 @@ func steps(run []XY, x, y func(float64) float64) string {
 	return d.String()
 }
 
+// dash is how a line of that colour is interrupted.
+func (s *Series) dash() string {
+	if i := slices.Index(Colors, s.Color); i > 0 {
+		return fmt.Sprintf(" stroke-dasharray=%q", dashes[i])
+	}
+	return ""
+}
+
+// dot is a circle, a square, a triangle or a diamond, by its colour.
 func (s *Series) dot(b io.Writer, x, y, r float64) {
 	paint := fmt.Sprintf("fill=%q", s.Color)
 	if s.Ring {
 		paint = fmt.Sprintf("fill=\"none\" stroke=%q", s.Color)
 	}
-	fmt.Fprintf(b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" %s/>\n", x, y, r, paint)
+	switch slices.Index(Colors, s.Color) % 4 {
+	case 1:
+		fmt.Fprintf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" %s/>\n", x-r, y-r, 2*r, 2*r, paint)
+	case 2:
+		fmt.Fprintf(b, "<path d=\"M%.1f,%.1fl%.1f,%.1fh%.1fz\" %s/>\n", x, y-1.2*r, 1.2*r, 2.1*r, -2.4*r, paint)
+	case 3:
+		fmt.Fprintf(b, "<path d=\"M%.1f,%.1fl%.1f,%.1fl%.1f,%.1fl%.1f,%.1fz\" %s/>\n", x, y-1.3*r, 1.3*r, 1.3*r, -1.3*r, 1.3*r, -1.3*r, -1.3*r, paint)
+	default:
+		fmt.Fprintf(b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" %s/>\n", x, y, r, paint)
+	}
 }
 
-// legend names the series: on the right at the top, or on the left at the bottom.
-func (p *Panel) legend(b io.Writer, w, h float64) {
-	var named []*Series
-	for i := range p.Series {
-		if p.Series[i].Name != "" {
-			named = append(named, &p.Series[i])
-		}
-	}
-	x, y, anchor, sample := left+w-28, above+12, "end", left+w-22
-	if p.LegendLow {
-		x, y, anchor, sample = left+32, above+h-lineHeight*float64(len(named))+6, "start", left+8
-	}
-	for i, s := range named {
-		at := y + lineHeight*float64(i)
+// legend names the series, right of the drawing and its second axis.
+func (p *Panel) legend(b io.Writer, x float64) {
+	for i, s := range p.named() {
+		at := above + 12 + lineHeight*float64(i)
 		if len(s.Runs) > 0 {
-			fmt.Fprintf(b, "<path d=\"M%.1f,%.1fh18\" stroke=\"%s\" stroke-width=\"%g\"/>\n", sample, at-4, s.Color, s.Size)
+			fmt.Fprintf(b, "<path d=\"M%.1f,%.1fh24\" stroke=\"%s\" stroke-width=\"%g\"%s/>\n", x, at-4, s.Color, max(s.Size, 2), s.dash())
 		} else {
-			s.dot(b, sample+9, at-4, 3.5)
+			s.dot(b, x+12, at-4, 3.5)
 		}
-		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, at, anchor, escape(s.Name))
+		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x+30, at, escape(s.Name))
 	}
 }
 

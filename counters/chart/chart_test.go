@@ -31,7 +31,7 @@ func TestTicks(t *testing.T) {
 // and a line holds each value until the next.
 func TestWriteSVG(t *testing.T) {
 	var b bytes.Buffer
-	p := Panel{Title: `<a> & "b"`, X: "seconds", Y: "S", MaxX: 10, MaxY: 31, Series: []Series{
+	p := Panel{Title: `<a> & "b"`, X: "seconds", Y: "S", MaxX: 10, MaxY: 31, Right: Axis{"bit/s", []Tick{{15.5, "half"}}}, Series: []Series{
 		{Name: "line<1>", Color: Colors[0], Size: 1.2, Runs: [][]XY{{{0, 0}, {5, 31}, {10, 31}}}},
 		{Name: "dots", Color: Colors[1], Size: 2, Points: []XY{{5, 15.5}}},
 		{Color: Colors[2], Size: 2, Ring: true, Points: []XY{{10, 0}}},
@@ -48,14 +48,31 @@ func TestWriteSVG(t *testing.T) {
 	}
 	// The drawing is 400 wide from 56 on, and 200 high from 26 on.
 	for _, want := range []string{
-		`viewBox="0 0 470 528"`, `<g transform="translate(0 264)">`,
+		`viewBox="0 0 689 528" role="img"`, `<title>&lt;a&gt; &amp; &#34;b&#34;; `, `<rect width="100%" height="100%" fill="#fff"/>`, `<g transform="translate(0 264)">`,
 		`d="M56.0,226.0H256.0V26.0H456.0V26.0" stroke="#0072b2"`,
-		`<circle cx="256.0" cy="126.0" r="2" fill="#d55e00"/>`,
-		`<circle cx="456.0" cy="226.0" r="2" fill="none" stroke="#009e73"/>`,
+		`<rect x="254.0" y="124.0" width="4.0" height="4.0" fill="#d55e00"/>`,
+		`<path d="M456.0,223.6l2.4,4.2h-4.8z" fill="none" stroke="#009e73"/>`, `<text x="462.0" y="130.0" >half</text>`, `<text x="616.0" y="38.0">line&lt;1&gt;</text>`,
 		`>line&lt;1&gt;</text>`,
 	} {
 		if strings.Count(b.String(), want) < 1 {
 			t.Errorf("the picture lacks %s", want)
 		}
+	}
+}
+
+// Series differ without their colours, too.
+func TestShapes(t *testing.T) {
+	lines, dots := map[string]bool{}, map[string]bool{}
+	for i, color := range Colors {
+		s := Series{Color: color}
+		lines[s.dash()] = true
+		if i < 4 {
+			var b bytes.Buffer
+			s.dot(&b, 0, 0, 2)
+			dots[strings.ReplaceAll(b.String(), color, "")] = true
+		}
+	}
+	if len(lines) != len(Colors) || len(dots) != 4 {
+		t.Errorf("%d kinds of lines, %d of dots", len(lines), len(dots))
 	}
 }

@@ -19,6 +19,15 @@ type storeDevice struct {
 	mu       sync.Mutex
 	pipeline *counters.Pipeline
 	ports    []PortView
+	answers  Answers
+}
+
+// Answers is how the readings of a device went that had samples: one in which no port could be
+// read is as good as none.
+type Answers struct {
+	Mute  uint64    // readings without one port
+	InRow int       // of these, up to now
+	Good  time.Time // when the last one with a port ended; zero before the first
 }
 
 // PortView is what is known of a port. Where the state's Now only repeats old
@@ -71,6 +80,7 @@ func (st *Store) Take(r *Reading) {
 		return
 	}
 	d.pipeline.Observe(r.Samples)
+	defer d.answered(r)
 	for i := range r.Samples {
 		s, port := &r.Samples[i], &d.ports[i]
 		if port.Err = s.Err; s.Err == nil {
@@ -84,6 +94,24 @@ func (st *Store) Take(r *Reading) {
 			}
 		}
 	}
+}
+
+// answered counts a reading that had samples.
+func (d *storeDevice) answered(r *Reading) {
+	if len(r.Samples) > 0 && !slices.ContainsFunc(r.Samples, func(s counters.Sample) bool { return s.Err == nil }) {
+		d.answers.Mute++
+		d.answers.InRow++
+		return
+	}
+	d.answers.InRow, d.answers.Good = 0, r.End
+}
+
+// Answers is how a device's readings went that had samples.
+func (st *Store) Answers(device int) Answers {
+	d := &st.devices[device]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answers
 }
 
 // Refresh is what has been learned of a device's refreshes.

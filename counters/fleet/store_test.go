@@ -204,3 +204,30 @@ func TestStoreAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a reading", n)
 	}
 }
+
+// A device that answers about none of its ports is one that cannot be read.
+func TestAnswersWithoutAPort(t *testing.T) {
+	st, err := NewStore([]counters.PipelineConfig{{Ports: []counters.PipelinePort{{Name: "a", Speed: 1e9}, {Name: "b", Speed: 1e9}}, Interval: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	bad := errors.New("no such interface")
+	for i, c := range []struct {
+		a, b error
+		err  error
+		want Answers
+	}{
+		{bad, bad, nil, Answers{Mute: 1, InRow: 1}},
+		{nil, nil, errors.New("no answer"), Answers{Mute: 1, InRow: 1}}, // a reading without samples is counted elsewhere
+		{bad, bad, nil, Answers{Mute: 2, InRow: 2}},
+		{bad, nil, nil, Answers{Mute: 2, Good: at.Add(3 * time.Second)}},
+		{bad, bad, nil, Answers{Mute: 3, InRow: 1, Good: at.Add(3 * time.Second)}},
+	} {
+		end := at.Add(time.Duration(i) * time.Second)
+		st.Take(&Reading{End: end, Err: c.err, Samples: []counters.Sample{{Port: "a", At: end, Err: c.a}, {Port: "b", At: end, Err: c.b}}})
+		if got := st.Answers(0); got != c.want {
+			t.Errorf("after reading %d: %+v, want %+v", i, got, c.want)
+		}
+	}
+}

@@ -2,7 +2,9 @@ package gnmi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -74,6 +76,9 @@ type Config struct {
 	// 0 are 200 ms and 30 s. A target that refuses the credentials is only asked
 	// again after MaxBackoff, for the sake of accounts that get locked.
 	Backoff, MaxBackoff time.Duration
+
+	// Dial connects to Address; nil is net.Dialer's DialContext.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Now is the clock of this side; nil is time.Now. It should be monotonic.
 	Now func() time.Time

@@ -68,8 +68,11 @@ func (s *link) dial() (*grpc.ClientConn, error) {
 		opts = append(opts, grpc.WithPerRPCCredentials(login{c.Username, string(c.Password), !c.Plaintext}))
 	}
 	opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", address)
+		dial := c.Dial
+		if dial == nil {
+			dial = (&net.Dialer{}).DialContext
+		}
+		conn, err := dial(ctx, "tcp", address)
 		if err != nil {
 			return nil, err
 		}

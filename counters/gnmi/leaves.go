@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,10 @@ type Shape struct {
 	// Skip says of a leaf, by its path and keys, that nothing reads its value, which may then
 	// be any; nil: none.
 	Skip func(path string, keys []string) bool
+
+	// Lenient is for what people read: texts are cleaned and cut, and a leaf with a value of
+	// another type is left out.
+	Lenient bool
 }
 
 // maxLeaves is how many leaves one answer may have: a switch has some hundred ports.
@@ -217,9 +222,18 @@ func (r *leafReader) leaf(at spot, v *value) error {
 		l.Value = bareIdentity(v.text)
 	default:
 		if v.text != "a boolean" {
+			if r.shape.Lenient {
+				return nil
+			}
 			return fmt.Errorf("%s: %w: %s", at.path, errWrongType, v.describe())
 		}
 		l.Value = strconv.FormatBool(v.num == 1)
+	}
+	if r.shape.Lenient {
+		l.Value, l.Keys = untrusted.Text(l.Value, r.shape.Longest), slices.Clone(l.Keys)
+		for i, key := range l.Keys {
+			l.Keys[i] = untrusted.Text(key, r.shape.Longest)
+		}
 	}
 	for _, text := range append([]string{l.Value}, l.Keys...) {
 		if untrusted.Text(text, r.shape.Longest) != text {

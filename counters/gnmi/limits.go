@@ -66,7 +66,7 @@ func newWork() throttle { return throttle{rate: float64(workPerSecond)} }
 
 // pace waits until the next message may be taken in, after one that took work from begun
 // on.
-func (s *Source) pace(ctx context.Context, work *throttle, begun time.Time, reply *pb.SubscribeResponse) {
+func (*link) pace(ctx context.Context, work *throttle, begun time.Time, reply *pb.SubscribeResponse) {
 	now := time.Now()
 	parts := 1 + len(reply.GetUpdate().GetUpdate()) + len(reply.GetUpdate().GetDelete())
 	wait := work.take(int64(now.Sub(begun))+int64(parts)*int64(workPerUpdate), now)

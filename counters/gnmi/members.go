@@ -35,10 +35,11 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	origin := s.origin
 	s.mu.Unlock()
 	found := membership{}
+	d := decoder{target: s.cfg.Target, sink: found}
 	// One by one, as a target may have only one of them.
 	var refusals []error
 	for _, id := range [...]leafID{aggregateID, member} {
-		err := s.once(ctx, encs, interfacePath(origin, "*", leafPaths[id]), found)
+		err := s.once(ctx, encs, interfacePath(origin, "*", leafPaths[id]), d.notification)
 		switch {
 		case err == nil:
 		case refused(err):
@@ -57,11 +58,10 @@ func (s *Source) Members(ctx context.Context) (map[string][]string, error) {
 	return members, nil
 }
 
-// once reads one path into the sink.
-func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to sink) error {
+// once hands on what the target has at one path, with Get or else a ONCE subscription.
+func (s *link) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, take func(*pb.Notification)) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.cfg.Timeout)
 	defer cancel()
-	d := decoder{target: s.cfg.Target, sink: to}
 	prefix := &pb.Path{Target: s.cfg.Target}
 	var err error
 	for _, enc := range encs {
@@ -69,14 +69,14 @@ func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to
 		reply, err = s.client.Get(ctx, &pb.GetRequest{Prefix: prefix, Path: []*pb.Path{path}, Encoding: enc}, grpc.WaitForReady(true))
 		if err = s.classify(ctx, err); err == nil {
 			for _, n := range reply.GetNotification() {
-				d.notification(n)
+				take(n)
 			}
 			return nil
 		}
 		if !refused(err) || absent(err) {
 			return err
 		}
-		if err = s.onceStream(ctx, enc, []*pb.Path{path}, d.notification); err == nil || !refused(err) {
+		if err = s.onceStream(ctx, enc, []*pb.Path{path}, take); err == nil || !refused(err) {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Source) once(ctx context.Context, encs []pb.Encoding, path *pb.Path, to
 }
 
 // onceStream hands on what a ONCE subscription to the paths brings.
-func (s *Source) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Path, take func(*pb.Notification)) error {
+func (s *link) onceStream(ctx context.Context, enc pb.Encoding, paths []*pb.Path, take func(*pb.Notification)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := s.client.Subscribe(ctx)

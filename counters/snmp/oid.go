@@ -18,6 +18,8 @@ var (
 	sysDescr          = oid{1, 3, 6, 1, 2, 1, 1, 1}
 	sysObjectID       = oid{1, 3, 6, 1, 2, 1, 1, 2}
 	sysUpTime         = oid{1, 3, 6, 1, 2, 1, 1, 3}
+	sysName           = oid{1, 3, 6, 1, 2, 1, 1, 5}
+	ifAlias           = oid{1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 18}
 	ifTableLastChange = oid{1, 3, 6, 1, 2, 1, 31, 1, 5}
 	netSNMPAgents     = oid{1, 3, 6, 1, 4, 1, 8072, 3, 2}
 	netSNMPOnLinux    = oid{1, 3, 6, 1, 4, 1, 8072, 3, 2, 10}
@@ -91,6 +93,25 @@ func suffix(prefix, b []byte) (v uint32, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// suffixes is suffix for an index of n sub-identifiers.
+func suffixes(prefix, b []byte, n int) (sub []uint32, ok bool) {
+	if len(b) <= len(prefix) || string(b[:len(prefix)]) != string(prefix) {
+		return nil, false
+	}
+	var sum uint64
+	open := false
+	for _, c := range b[len(prefix):] {
+		sum = sum<<7 | uint64(c&0x7f)
+		if sum > 1<<32-1 || len(sub) == n {
+			return nil, false
+		}
+		if open = c&0x80 != 0; !open {
+			sub, sum = append(sub, uint32(sum)), 0
+		}
+	}
+	return sub, !open && len(sub) == n
 }
 
 // column is one column of the interface tables.

@@ -29,7 +29,9 @@ type chartPort struct {
 	index int // among the trace's ports
 	name  string
 	spans []span
-	last  span // what the last estimate looked like
+	speed uint64 // the capacity of all windows so far, in bit/s; 0 before the first
+	mixed bool   // there were several
+	last  span   // what the last estimate looked like
 }
 
 // span is what one port did in one piece of time.
@@ -129,6 +131,10 @@ func (c *Chart) take(p *chartPort, ps *PortStep, failed bool) span {
 		b := p.last
 		b.readings = 1
 		return b
+	}
+	if e.Capacity > 0 {
+		p.mixed = p.mixed || p.speed > 0 && p.speed != e.Capacity
+		p.speed = e.Capacity
 	}
 	b := span{readings: 1, known: true, down: e.State == counters.Down}
 	if e.Capacity > 0 && !b.down {

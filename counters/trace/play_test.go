@@ -273,3 +273,21 @@ func BenchmarkRecord512(b *testing.B) {
 	}
 	b.ReportMetric(float64(1<<62-out.left)/float64(b.N), "file-B/reading")
 }
+
+// What was never read has no load, rather than one of 0.
+func TestPeakOfNothing(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		spans []span
+	}{
+		{"peak load 0.0 % of the capacity", []span{{readings: 1, lost: true}, {readings: 1, known: true}}},
+		{"peak load 80.0 % of the capacity", []span{{readings: 1, known: true, used: 800_000}, {readings: 1, known: true, down: true}}},
+		{"no load: nothing could be read", []span{{readings: 1, lost: true}}},
+		{"no load: the link was down", []span{{readings: 1, known: true, down: true}, {readings: 1, lost: true}}},
+		{"no load: no two readings to compare", []span{{readings: 1}}},
+	} {
+		if got := peakText(c.spans); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.spans, got, c.want)
+		}
+	}
+}

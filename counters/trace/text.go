@@ -32,10 +32,8 @@ func (c *Chart) WriteText(w io.Writer, columns int) error {
 		p := &c.ports[i]
 		spans := c.resample(p, n)
 		fmt.Fprintf(out, "%-*s  ", label, p.name)
-		var peak uint32
 		for j := range spans {
 			s := &spans[j]
-			peak = max(peak, s.used)
 			doubt, lost, down = doubt || s.doubtful, lost || s.lost, down || s.down
 			fmt.Fprint(out, loadMark(s))
 		}
@@ -47,7 +45,7 @@ func (c *Chart) WriteText(w io.Writer, columns int) error {
 			}
 			fmt.Fprintf(out, "\n")
 		}
-		fmt.Fprintf(out, "%-*s  peak load %s of the capacity\n", label, "", percent(peak))
+		fmt.Fprintf(out, "%-*s  %s\n", label, "", peakText(p.spans))
 		if i < len(c.ports)-1 {
 			fmt.Fprintln(out)
 		}
@@ -65,6 +63,28 @@ func (c *Chart) WriteText(w io.Writer, columns int) error {
 	}
 	fmt.Fprintf(out, "%s\n", strings.Join(legend, "; "))
 	return out.Flush()
+}
+
+// peakText is the highest load that was measured, or why there is none.
+func peakText(spans []span) string {
+	var peak uint32
+	measured, lost, down := false, false, false
+	for i := range spans {
+		s := &spans[i]
+		if s.known && !s.down {
+			measured, peak = true, max(peak, s.used)
+		}
+		lost, down = lost || s.lost, down || s.down
+	}
+	switch {
+	case measured:
+		return "peak load " + percent(peak) + " of the capacity"
+	case down:
+		return "no load: the link was down"
+	case lost:
+		return "no load: nothing could be read"
+	}
+	return "no load: no two readings to compare"
 }
 
 func loadMark(s *span) string {
