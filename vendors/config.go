@@ -30,6 +30,10 @@ type Config struct {
 	// nil: it need not be.
 	Claim func(identity string) error
 
+	// Owner is that of a device that several controllers share; nil: no other drives it.
+	// Dial is its Guard then.
+	Owner *Owner
+
 	// Note gets what an operator should read of what happens beside the driver's calls,
 	// each as one line, from any goroutine; nil: it is lost. It does not block.
 	Note func(what string)

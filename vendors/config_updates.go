@@ -98,7 +98,7 @@ func (f *Facts) UpdatesCost(buckets int) string {
 		return text + fmt.Sprintf(": about %s an hour in accounting logs, at the rate of bucket changes that was observed (%s)", lines(c.Changes.Is*float64(c.Lines)), c.Changes.From)
 	}
 	most := float64(buckets*c.Lines) * float64(time.Hour) / float64(max(every.Is, time.Second))
-	return text + fmt.Sprintf(": at most %s an hour in accounting logs; no agent has observed the rate of bucket changes, and it is assumed that all %d change with each update", lines(most), buckets)
+	return text + fmt.Sprintf(": at most %s an hour in accounting logs; no agent has observed the rate of bucket changes for 10 minutes, and it is assumed that all %d change with each update", lines(most), buckets)
 }
 
 func lines(n float64) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -84,11 +85,19 @@ type MTUSetter interface {
 // TableFiller is a driver that can try how many entries the table of its rules takes.
 type TableFiller interface {
 	// Fill adds entries that no frame matches until the table has so many of ours, rules
-	// included, or the device refuses one: then it is full. It returns how many there are.
+	// included, or the device refuses one: then it is full. It returns how many there are,
+	// also with a *BusyError.
 	Fill(ctx context.Context, most int) (entries int, full bool, err error)
 
 	// Drain removes what Fill added; idempotent.
 	Drain(ctx context.Context) error
+}
+
+// BusyError is why Fill ended early: more entries could leave the device unusable.
+type BusyError struct{ Took time.Duration }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the device takes %v to answer", e.Took.Round(time.Millisecond))
 }
 
 // Measurement is what a data plane that measures by itself has of one port.
@@ -98,6 +107,7 @@ type Measurement struct {
 	Live  bool   // the port writes what follows, and not its fallback
 	S     [len(quantize.Signals)]uint8
 
+	Before string // which program of another owner may keep frames from it; "" none
 	Coarse string // why its intervals are too short for the frames that the port may send; "" where they are not
 }
 

@@ -3,6 +3,7 @@
 package all
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,10 +64,37 @@ type Platform struct {
 	// Commands writes, removals included. They have no agent.
 	ByHand bool
 
+	// Fence is whether a device refuses what a controller that owned it before still sends;
+	// nil: it does not. Without a device it is what holds for the platform.
+	Fence func(*inventory.Device) vlanrules.Verdict
+
+	// EndLogins ends logins of former owners, by the names that Owner.Logins has of them; nil: the
+	// platform has no means. An error leaves them perhaps open.
+	EndLogins func(ctx context.Context, cfg vendors.Config, logins []string) error
+
+	// FenceSource is how that is known; none: no text was found that tells of one.
+	FenceSource vendors.Source
+
 	// Locks is set where the driver keeps a second writer away by a lock of the device
 	// itself. Elsewhere the agent locks the network namespace.
 	Locks bool
 }
+
+// FenceOf is whether a device refuses what a controller that owned it before still sends, and
+// how that is known. Full: one that takes it over may write at once; else it waits first.
+func (p *Platform) FenceOf(d *inventory.Device) (vlanrules.Verdict, vendors.Source) {
+	if p.Fence != nil {
+		return p.Fence(d), p.FenceSource
+	}
+	if p.EndLogins != nil {
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "one that takes over ends the former owner's login; where the switch does not let it, it waits until the other's writes have arrived"}, p.FenceSource
+	}
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: "nothing that csig uses of it tells a former owner from the present one: one that takes over waits until the other's writes have arrived"},
+		vendors.Source{Mark: vendors.Assumed, From: "no text was found that tells of a means"}
+}
+
+// Shared reports whether a controller may drive such a device from another machine.
+func (p *Platform) Shared() bool { return p.Open != nil && !p.OnDevice && !p.ByHand }
 
 // Numbers of Linux's capabilities (linux/capability.h).
 const (

@@ -16,6 +16,8 @@ func registerComware(r *Registry) {
 		Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return comware.Commands(comwareOf(&cfg.Device), have, want)
 		},
+		EndLogins:   endLogins("docs/comware.md", comware.Dial),
+		FenceSource: vendors.Source{Mark: vendors.Read, From: "H3C, Login management commands: display users, free line, free user-interface"},
 	})
 }
 
@@ -27,7 +29,11 @@ func openComware(cfg vendors.Config) (vendors.Driver, error) {
 	}
 	c := comwareOf(&cfg.Device)
 	c.Dial = func(ctx context.Context) (comware.Session, error) {
-		return comware.Dial(ctx, login)
+		s, err := comware.Dial(ctx, login, cfg.Owner)
+		if err != nil {
+			return nil, err // not a nil *cli.Session in an interface that is not nil
+		}
+		return s, nil
 	}
 	return comware.Open(c), nil
 }

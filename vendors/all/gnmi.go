@@ -30,7 +30,7 @@ func registerGNMI(r *Registry) {
 		r.Register(name, Platform{
 			Title: one.title, Experimental: one.ran,
 			Open: func(cfg vendors.Config) (vendors.Driver, error) {
-				c, err := gnmiSetOf(&cfg.Device)
+				c, err := gnmiSetOf(&cfg)
 				if err != nil {
 					return nil, err
 				}
@@ -53,7 +53,8 @@ func init() {
 }
 
 // gnmiSetOf connects with a device's gNMI target.
-func gnmiSetOf(dev *inventory.Device) (gnmiset.Config, error) {
+func gnmiSetOf(c *vendors.Config) (gnmiset.Config, error) {
+	dev, dial := &c.Device, c.Dial
 	g, ok := inventory.OwnKeys[*inventory.GNMI](dev)
 	switch {
 	case !ok:
@@ -67,6 +68,7 @@ func gnmiSetOf(dev *inventory.Device) (gnmiset.Config, error) {
 		if err != nil {
 			return nil, err
 		}
+		cfg.Dial = dial
 		return gnmi.Connect(cfg)
 	}}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/ovs"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // registerOpenFlow adds the platforms that speak OpenFlow 1.3.
@@ -19,7 +21,8 @@ func registerOpenFlow(r *Registry) {
 		p := Platform{
 			Title: openflow.Titles[name], Experimental: "it ran with Open vSwitch restricted to OpenFlow 1.3, and never on a hardware switch",
 			Open: openOpenFlow, Rules: openflow.Rules(), Diff: openflow.Diff, Commands: openFlowCommands, Refuse: openFlowRefuses,
-			Offline: func() vendors.Facts { return openflow.Offline(name) },
+			Offline: func() vendors.Facts { return openflow.Offline(name) }, Fence: openFlowFence,
+			FenceSource: vendors.Source{Mark: vendors.Ran, From: "TestGuard, with Open vSwitch (OpenFlow 1.3.5 §6.3.5)"},
 		}
 		if name == openflow.OFDPA {
 			p.Rules, p.Offline, p.Diff = openflow.FlatRules(), openflow.OFDPAOffline, openflow.FlatDiff
@@ -47,6 +50,16 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 			return conn, cfg.Claim(fmt.Sprintf("OpenFlow datapath %#x", conn.Datapath.ID))
 		}
 	}
+	if connect := c.Connect; cfg.Owner != nil {
+		guard := &ofp.Guard{May: cfg.Owner.MayWrite, Generation: cfg.Owner.Token}
+		c.Connect = func(ctx context.Context) (*ofp.Conn, error) {
+			conn, err := connect(ctx)
+			if err == nil {
+				conn.Guard(guard)
+			}
+			return conn, err
+		}
+	}
 	if one, ok := flatOf(&cfg.Device, c, k); ok {
 		d, err := openflow.OpenFlat(one)
 		if err != nil {
@@ -59,6 +72,20 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err // not a nil *openflow.Driver in a Driver that is not nil
 	}
 	return d, nil
+}
+
+// openFlowFence: the newest master makes a slave of the one before.
+func openFlowFence(d *inventory.Device) vlanrules.Verdict {
+	const how = "a switch refuses a master of an older generation, until it restarts and forgets it"
+	if d == nil {
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "with role: master alone: " + how}
+	}
+	of, ok := inventory.OwnKeys[*openflow.Keys](d)
+	bridge, isBridge := inventory.OwnKeys[*ovs.Keys](d)
+	if ok && of.IsMaster() || isBridge && bridge.IsMaster() {
+		return vlanrules.Verdict{Level: vlanrules.Full, Reason: how}
+	}
+	return vlanrules.Verdict{Level: vlanrules.Refused, Reason: "with role: equal all controllers may write: declare role: master where csig is the only one"}
 }
 
 func openFlowCommands(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {

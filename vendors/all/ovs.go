@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -17,6 +18,8 @@ func registerOVS(r *Registry) {
 		Offline: ovs.Offline, Diff: ovs.Diff, Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return ovs.Commands(bridgeOf(&cfg), have, want)
 		},
+		Fence:       openFlowFence,
+		FenceSource: vendors.Source{Mark: vendors.Ran, From: "TestFormerOwner (Open vSwitch 3.1); the database refuses what its lock does not cover any more (RFC 7047, §5.2.8)"},
 	})
 }
 
@@ -42,6 +45,12 @@ func bridgeOf(cfg *vendors.Config) ovs.Config {
 	c := ovs.Config{Who: cfg.Who, Take: cfg.Take}
 	if o, ok := inventory.OwnKeys[*ovs.Keys](&cfg.Device); ok {
 		c.Bridge, c.RunDir, c.Table = o.Bridge, o.RunDir, o.Table
+		if o.IsMaster() {
+			c.Role = ofp.RoleMaster
+		}
+	}
+	if cfg.Owner != nil {
+		c.Guard = &ofp.Guard{May: cfg.Owner.MayWrite, Generation: cfg.Owner.Token}
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // registerSONiC adds the driver over SONiC's Redis.
@@ -13,6 +14,10 @@ func registerSONiC(r *Registry) {
 	r.Register("sonic", Platform{
 		Title: "SONiC", Experimental: "it ran with a real Redis and a fake of orchagent, and never on a switch", Open: openSONiC, Rules: sonic.Rules(), Capabilities: []int{capDACOverride},
 		Offline: sonic.Offline, Diff: sonic.Diff, Commands: sonicCommands,
+		Fence: func(*inventory.Device) vlanrules.Verdict {
+			return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "what goes through its Redis (up to 202511) is refused by the Lua script that writes; what goes over ZeroMQ (since 202605) is waited out"}
+		},
+		FenceSource: vendors.Source{Mark: vendors.Ran, From: "TestFence, with a real Redis"},
 	})
 }
 

@@ -22,6 +22,10 @@ func registerVRP(r *Registry) {
 			Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
 				return vrp.Commands(name, have, want)
 			},
+			EndLogins: endLogins("docs/vrp.md", func(ctx context.Context, login ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
+				return vrp.Dial(ctx, name, login, owner)
+			}),
+			FenceSource: vendors.Source{Mark: vendors.Read, From: "Huawei, command references of user interfaces: display users, kill user-interface (CloudEngine), free user-interface (VRP 5)"},
 		})
 	}
 }
@@ -34,7 +38,7 @@ func openVRP(platform string, cfg vendors.Config) (vendors.Driver, error) {
 	}
 	return vrp.Open(vrp.Config{
 		Platform: platform, Updates: cfg.Device.Updates == inventory.UpdatesCLI,
-		Dial: func(ctx context.Context) (*cli.Session, error) { return vrp.Dial(ctx, platform, login) },
+		Dial: func(ctx context.Context) (*cli.Session, error) { return vrp.Dial(ctx, platform, login, cfg.Owner) },
 	}), nil
 }
 
@@ -49,4 +53,19 @@ func commandLine(cfg vendors.Config, page string) (ssh.Config, error) {
 		return ssh.Config{}, &vendors.PermanentError{Err: errors.New("management.ssh.sudo has no meaning for a command line: leave it out")}
 	}
 	return ssh.Config{Address: cfg.Device.Address, Login: *login, Dial: cfg.Dial}, nil
+}
+
+// endLogins returns a platform's EndLogins; the page tells of its login.
+func endLogins(page string, dial func(context.Context, ssh.Config, *vendors.Owner) (*cli.Session, error)) func(context.Context, vendors.Config, []string) error {
+	return func(ctx context.Context, cfg vendors.Config, logins []string) error {
+		login, err := commandLine(cfg, page)
+		if err != nil {
+			return err
+		}
+		s, err := dial(ctx, login, cfg.Owner)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.EndLogins(ctx, logins), s.Close())
+	}
 }

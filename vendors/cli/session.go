@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/scrapli/scrapligo/driver/network"
 	"github.com/scrapli/scrapligo/driver/options"
 	"github.com/scrapli/scrapligo/platform"
 	"github.com/scrapli/scrapligo/util"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -67,17 +67,11 @@ type Config struct {
 
 	// Noise are lines that stand beside answers and are none, such as the time; nil: none.
 	Noise *regexp.Regexp
-}
 
-// RefusedError is a command that the device did not take. Those before it were carried out.
-type RefusedError struct {
-	Line    int // of the commands given, from 0
-	Command string
-	Answer  string // of the device, cleaned
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("the device refuses %q: %s", e.Command, e.Answer)
+	// Users is how logins are shown and ended; nil: it is not known. With it each login is kept
+	// with an Owner, whose successor ends it.
+	Users *Users
+	Owner *vendors.Owner // nil: no other drives the device
 }
 
 // errPosition is when it is unknown which answer belongs to which command.
@@ -89,6 +83,7 @@ type Session struct {
 	host   string
 	driver *network.Driver
 	wire   *wire
+	name   string // the device's, in its prompt
 
 	once sync.Once
 	mu   sync.Mutex // guards dead
@@ -109,7 +104,7 @@ func Dial(ctx context.Context, cfg Config) (_ *Session, err error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	s := &Session{cfg: cfg, host: cfg.SSH.Address, wire: &wire{client: client, shell: sh, left: maxOutput}}
+	s := &Session{cfg: cfg, host: cfg.SSH.Address, wire: &wire{client: client, shell: sh, left: maxOutput, pause: answerPause}}
 	p, err := platform.NewPlatform(cfg.Platform, cfg.SSH.Address,
 		options.WithCustomTransport(s.wire), options.WithAuthBypass(), options.WithTimeoutOps(cfg.Timeout), options.WithTransportReadSize(32<<10))
 	if err == nil {
@@ -122,6 +117,9 @@ func Dial(ctx context.Context, cfg Config) (_ *Session, err error) {
 			s.driver.UpdatePrivileges()
 		}
 		err = s.do(ctx, s.open)
+	}
+	if err == nil && cfg.Users != nil && cfg.Owner != nil && cfg.Owner.Logins != nil {
+		err = s.keepLogin(ctx, cfg.Owner)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("command line of %s: %w", cfg.SSH.Address, err), s.Close())
@@ -145,6 +143,7 @@ func (s *Session) open() error {
 	if name == "" {
 		return fmt.Errorf("%w: its prompt is %q", errPosition, untrusted.Text(prompt, 80))
 	}
+	s.name = name
 	s.driver.Channel.PromptPattern = regexp.MustCompile(`(?m)^[<\[~*]{0,2}` + regexp.QuoteMeta(name) + `[\w./:()@~*+-]{0,96}[>#\]$]\s*$`)
 	for _, line := range s.cfg.Start {
 		r, err := s.driver.SendCommand(line)
@@ -184,28 +183,6 @@ func (s *Session) Run(ctx context.Context, command string) (lines []string, err 
 		return nil, err
 	}
 	return lines, nil
-}
-
-// refusalLines is how many lines a refusal has, at most.
-const refusalLines = 8
-
-// refusal is what an answer with a text of refusals says; "" where it is none: such a text may be
-// a user's own, as in a description. A refusal is short, and a line begins with it; or it ends an
-// answer that breaks off, whose rest does not belong in logs.
-func (s *Session) refusal(lines []string) string {
-	for i, line := range lines {
-		for _, text := range s.driver.FailedWhenContains {
-			begins := strings.HasPrefix(strings.TrimSpace(line), text) || unicode.IsLower(rune(text[0])) && strings.Contains(line, text)
-			switch {
-			case !begins:
-			case len(lines) <= refusalLines:
-				return brief(strings.Join(lines, "\n"))
-			case i >= len(lines)-2 && !strings.HasPrefix(line, " "):
-				return brief(line)
-			}
-		}
-	}
-	return ""
 }
 
 // Send gives one command in the mode that the session is in, and leaves it in the one that
@@ -305,7 +282,8 @@ func (s *Session) do(ctx context.Context, exchange func() error) (err error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.lose(context.Cause(ctx)) })
 	defer stop()
-	s.wire.start()
+	s.wire.start(s.renamed)
+	defer s.wire.stop()
 	func() {
 		defer untrusted.Recover(&err)
 		err = exchange()
@@ -322,7 +300,7 @@ func (s *Session) do(ctx context.Context, exchange func() error) (err error) {
 	case why != nil:
 		err = why
 	case errors.Is(err, util.ErrTimeoutError):
-		err = fmt.Errorf("no prompt within %v: %w", s.cfg.Timeout, err)
+		err = s.silence()
 	}
 	return s.lose(fmt.Errorf("%s: %w", s.host, untrusted.Error(err)))
 }

@@ -159,8 +159,10 @@ func TestLost(t *testing.T) {
 	}{
 		"dropped":        {clitest.Faults{Drop: is("display x")}, "ended the session"},
 		"half way":       {clitest.Faults{Drop: is("display x"), Half: true}, "ended the session"},
-		"no prompt":      {clitest.Faults{Answer: answer("text"), NoPrompt: true}, "no prompt within"},
-		"silence":        {clitest.Faults{Answer: answer(""), NoPrompt: true}, "no prompt within"},
+		"no prompt":      {clitest.Faults{Answer: answer("text"), NoPrompt: true}, "its prompt has not come within"},
+		"another name":   {clitest.Faults{Answer: answer("text\r\n<OTHER>"), NoPrompt: true}, `it waits with the prompt "<OTHER>", and was called`},
+		"its name, late": {clitest.Faults{Answer: answer("text\r\n<OTHER>"), NoPrompt: true, Slow: 200 * time.Millisecond}, `it waits with the prompt "<OTHER>", and was called`},
+		"silence":        {clitest.Faults{Answer: answer(""), NoPrompt: true}, "its prompt has not come within"},
 		"endless":        {clitest.Faults{Answer: answer(strings.Repeat("more and more of it\r\n", 1<<12)), Endless: true}, "sends more than"},
 		"a line endless": {clitest.Faults{Answer: answer(strings.Repeat("x", 1<<16)), Endless: true}, "sends more than"},
 	} {
@@ -168,12 +170,18 @@ func TestLost(t *testing.T) {
 			t.Parallel()
 			s := newToy(t)
 			c := dial(t, s)
-			if strings.HasPrefix(tc.want, "no prompt") {
+			if strings.Contains(name, "name") { // which is seen long before the timeout
+				c.wire.pause = 50 * time.Millisecond
+			} else if tc.faults.NoPrompt {
 				c.driver.Channel.TimeoutOps = 100 * time.Millisecond
 			}
 			s.Set(tc.faults)
+			began := time.Now()
 			if _, err := c.Run(t.Context(), "display x"); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.Address) {
 				t.Errorf("%v", err)
+			}
+			if took := time.Since(began); took > DefaultTimeout/2 {
+				t.Errorf("it took %v", took)
 			}
 			s.Set(clitest.Faults{})
 			if _, err := c.Run(t.Context(), "display view"); err == nil || c.Err() == nil {

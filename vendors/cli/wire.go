@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/scrapli/scrapligo/transport"
 
@@ -15,17 +17,41 @@ import (
 type wire struct {
 	client *ssh.Client
 	shell  *ssh.Shell
+	pause  time.Duration // that the device makes in the middle of an answer, at most
 
-	mu   sync.Mutex // guards what follows
-	left int        // bytes that the device may send for this command
-	err  error      // why reading ended
+	mu   sync.Mutex  // guards what follows
+	left int         // bytes that the device may send for this command
+	err  error       // why reading ended
+	last []byte      // the end of what the device sent
+	idle *time.Timer // runs while a command does, anew with all that the device sends; nil before the first one
 }
 
-// start begins another command.
-func (w *wire) start() {
+// answerPause is the longest pause that a device makes in the middle of an answer.
+const answerPause = 5 * time.Second
+
+// start begins another command, and calls paused where the device makes a longer pause in
+// its answer.
+func (w *wire) start(paused func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left = maxOutput
+	w.left, w.idle = maxOutput, time.AfterFunc(w.pause, paused)
+}
+
+// stop ends a command.
+func (w *wire) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle.Stop()
+}
+
+// lastKept is how many bytes of it are kept.
+const lastKept = 256
+
+// lastLine is the last line that the device sent, or its end.
+func (w *wire) lastLine() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.last[bytes.LastIndexByte(w.last, '\n')+1:])
 }
 
 func (w *wire) failure() error {
@@ -50,11 +76,17 @@ func (w *wire) Read(n int) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left -= n
+	if w.idle != nil {
+		w.idle.Reset(w.pause)
+	}
+	if w.last = append(w.last, b[:n]...); len(w.last) > lastKept {
+		w.last = append(w.last[:0], w.last[len(w.last)-lastKept:]...)
+	}
 	switch {
 	case w.err != nil:
 		return nil, io.EOF
 	case w.left < 0:
-		w.err = fmt.Errorf("it sends more than %d bytes for one command", maxOutput)
+		w.err = fmt.Errorf("it sends more than %d bytes for one command: is its configuration that long? then csig cannot drive it", maxOutput)
 		return nil, io.EOF
 	case err != nil && n == 0:
 		w.err = errLost

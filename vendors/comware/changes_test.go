@@ -101,6 +101,24 @@ func TestNotInHardware(t *testing.T) {
 	}
 }
 
+// TestHardwareLosesLater: what was in hardware and is not any more is its port's error, a minute
+// later at most, without a change of its values.
+func TestHardwareLosesLater(t *testing.T) {
+	t.Parallel()
+	b := quick(t)
+	b.apply(t, plain(xge1, xge2))
+	b.give(t, both(7))
+	b.Changed = func(list []comwaretest.Port) []int { return make([]int, len(list)) }
+	b.Settle()
+	b.clock += recheck
+	if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": class") || !strings.Contains(err.Error(), "port "+xge2+": class") {
+		t.Error(err)
+	}
+	b.Changed = nil
+	b.Settle()
+	b.give(t, both(7))
+}
+
 // TestOneLineRefused: a line that the switch does not take is that of its port, in an
 // update and in Apply.
 func TestOneLineRefused(t *testing.T) {
@@ -303,5 +321,58 @@ func TestObjectsAreBounded(t *testing.T) {
 	// record, and what a change has for a moment.
 	if bound := 2*2*2 + 2*maxIdle + 1; most > bound || len(d.freed) > 2*bound {
 		t.Errorf("%d objects, at most %d are to be; %d names", most, bound, len(d.freed))
+	}
+}
+
+// TestUsersLine: a line of a user's in csig's policy stays, whatever csig does, and its port
+// has the fallback and is refused by name.
+func TestUsersLine(t *testing.T) {
+	t.Parallel()
+	b := quick(t)
+	b.apply(t, plain(xge1, xge2))
+	b.give(t, both(7))
+	b.Type("traffic classifier theirs operator and", "quit", "traffic behavior theirs", "quit", "qos policy csig-"+xge1, "classifier theirs behavior theirs")
+	b.clock += 2 * recheck
+	const line = "classifier theirs behavior theirs"
+	refused := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "port "+xge1) || !strings.Contains(err.Error(), "remove the line ("+line+")") || !strings.Contains(b.Running(), line) {
+			t.Errorf("%s: %v\n%s", what, err, b.Running())
+		}
+	}
+	_, err := b.driver.Update(t.Context(), both(8), time.Minute)
+	refused("updated", err)
+	if got := b.values(t, xge2); got == b.values(t, xge1) {
+		t.Errorf("both ports have %s", got)
+	}
+	refused("applied", b.driver.Apply(t.Context(), plain(xge1, xge2)))
+	refused("removed", b.driver.Remove(t.Context()))
+}
+
+// TestComparedEachMinute: a port that fails at every update keeps no other from being compared
+// with the setup.
+func TestComparedEachMinute(t *testing.T) {
+	t.Parallel()
+	b := quick(t)
+	b.apply(t, plain(xge1, xge2))
+	b.give(t, both(7))
+	b.Changed = func(list []comwaretest.Port) []int { // the second port's table is full
+		held := make([]int, len(list))
+		for i := range list {
+			if held[i] = len(list[i].Outbound); list[i].Name == xge2 {
+				held[i] = 0
+			}
+		}
+		return held
+	}
+	b.Settle()
+	b.Type("qinq ethernet-type customer-tag 88a8")
+	var err error
+	for n := range 8 {
+		b.clock += recheck / 4
+		_, err = b.driver.Update(t.Context(), both(uint8(8+n%2)), time.Minute)
+	}
+	if err == nil || !strings.Contains(err.Error(), "88a8") {
+		t.Errorf("after two minutes: %v", err)
 	}
 }

@@ -140,6 +140,9 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 	if err != nil {
 		return 0, err
 	}
+	if d.refusal = v.refusesAll(d.setup, d.at()); d.refusal != nil {
+		return 0, d.refusal
+	}
 	d.refuse(v)
 	if err := d.program(ctx, d.setup); err != nil { // ports that have fallen back
 		return 0, err
@@ -209,7 +212,8 @@ func (d *Driver) listen(times deadTimes) (*deadMan, error) {
 func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	s := d.script()
 	s.disarm()
-	// Only where csig's policy is in force: the actions would remove another one.
+	// Only where csig's policy is in force. Another one that comes later stays: the first action
+	// names csig's, and a port takes no second policy.
 	ports := slices.DeleteFunc(names(updating(d.setup)), func(name string) bool {
 		p := s.view.Port(name)
 		return p == nil || outbound(p) != policyName(name)
@@ -234,7 +238,7 @@ func (d *Driver) arm(m *deadMan) ([][]string, error) {
 	}
 	actions := []string{"system-view"}
 	for _, p := range ports {
-		actions = append(actions, "interface "+p, "undo qos apply policy outbound", "qos apply policy "+deadPolicy+" outbound", "quit")
+		actions = append(actions, "interface "+p, dialect.Unapply(policyName(p)), dialect.Apply(deadPolicy), "quit")
 	}
 	if len(actions) > 232 {
 		return nil, fmt.Errorf("the dead-man has 232 actions at most, four for each port: %d ports are too many", len(ports))
@@ -367,7 +371,7 @@ func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
 		}
 	}
 	if any {
-		d.read = time.Time{} // what the ports have is read before it is changed
+		d.compared = time.Time{} // what the ports have is read before it is changed
 		return any, left, nil
 	}
 	// The event has no name of csig's in its line.

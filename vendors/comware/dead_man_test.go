@@ -136,16 +136,52 @@ func TestDeadManInPart(t *testing.T) {
 	}
 }
 
-// TestDeadManLeavesForeignPolicies: it does not fall back where another policy is applied.
+// TestDeadManLeavesForeignPolicies: it does not fall back where another policy is applied,
+// before it is armed or later, and that policy stays when csig goes on.
 func TestDeadManLeavesForeignPolicies(t *testing.T) {
+	t.Parallel()
+	for _, later := range []bool{false, true} {
+		b, _ := near(t)
+		b.apply(t, plain(xge1, xge2))
+		theirs := func() {
+			b.Type("qos policy theirs", "quit", "interface "+xge2, "undo qos apply policy outbound", "qos apply policy theirs outbound", "quit")
+		}
+		if !later {
+			theirs()
+		}
+		after := b.arm(t, time.Minute)
+		if later {
+			theirs()
+		}
+		b.pass(after) // the port's error is reported by updates
+		has := func(what, first string) {
+			t.Helper()
+			v := b.view(t)
+			if one, two := outbound(v.Port(xge1)), outbound(v.Port(xge2)); one != first || two != "theirs" {
+				t.Errorf("later: %v, %s: the ports have %s and %s", later, what, one, two)
+			}
+		}
+		has("fired", deadPolicy)
+		b.arm(t, time.Minute)
+		has("armed again", policyName(xge1))
+		b.clock += 2 * recheck
+		_, err := b.driver.Update(t.Context(), both(7), time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "port "+xge2+": QoS policy theirs is applied") {
+			t.Error(err)
+		}
+		has("updated", policyName(xge1))
+	}
+}
+
+// TestDeadManAndForeignTPID: arming refuses a switch whose TPID another user has set.
+func TestDeadManAndForeignTPID(t *testing.T) {
 	t.Parallel()
 	b, _ := near(t)
 	b.apply(t, plain(xge1, xge2))
-	b.Type("qos policy theirs", "quit", "interface "+xge2, "undo qos apply policy outbound", "qos apply policy theirs outbound", "quit")
-	b.pass(b.arm(t, time.Minute)) // the port's error is reported by updates
-	v := b.view(t)
-	if one, two := outbound(v.Port(xge1)), outbound(v.Port(xge2)); one != deadPolicy || two != "theirs" {
-		t.Errorf("fired, the ports have %s and %s", one, two)
+	b.arm(t, time.Minute)
+	b.Type("qinq ethernet-type customer-tag 88a8")
+	if _, err := b.driver.ArmDeadMan(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "88a8") || !strings.Contains(b.Running(), "customer-tag 88a8") {
+		t.Errorf("%v\n%s", err, b.Running())
 	}
 }
 

@@ -40,12 +40,12 @@ type Driver struct {
 	cfg     Config
 	session Session // nil until it is needed, and after it was lost
 
-	view    *view // nil: unread
-	read    time.Time
-	setup   *vendors.Setup // what the switch is to have; nil until Apply or the first Update
-	signals map[string]*vendors.PortSignal
-	tables  vlanrules.Table // scratch
-	freed   []string        // classes and behaviors, in the order in which they went out of use
+	view     *view // nil: unread
+	compared time.Time
+	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
+	signals  map[string]*vendors.PortSignal
+	tables   vlanrules.Table // scratch
+	freed    []string        // classes and behaviors, in the order in which they went out of use
 
 	refusal  error            // why it cannot have the setup, as it was read last
 	refused  map[string]error // the same of ports
@@ -127,16 +127,15 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 	if len(v.Ports) == 0 {
 		return nil, errors.New("the configuration that it displays has no interfaces: may the account read it (network-admin)?")
 	}
-	d.view, d.read = v, d.cfg.Now()
+	d.view = v
 	return v, nil
 }
 
 // Dial opens a session with a switch's command line, without log messages among its
-// answers.
-func Dial(ctx context.Context, cfg ssh.Config) (Session, error) {
-	s, err := cli.Dial(ctx, cli.Config{Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}})
-	if err != nil {
-		return nil, err // not a nil *cli.Session in an interface that is not nil
-	}
-	return s, nil
+// answers. Its owner is nil where no other controller drives the switch.
+func Dial(ctx context.Context, cfg ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
+	return cli.Dial(ctx, cli.Config{
+		Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}, Owner: owner,
+		Users: &cli.Users{List: "display users", End: []string{"free line %s", "free user-interface %s"}}, // Comware 7, Comware 5
+	})
 }

@@ -33,7 +33,7 @@ func newBench(t testing.TB, change func(*Config)) *bench {
 	b.Type("qinq ethernet-type customer-tag 9900")
 	b.server = clitest.New(t, b.Shell)
 	cfg := Config{Updates: true, Now: func() time.Time { return time.Now().Add(b.clock) }, Dial: func(ctx context.Context) (Session, error) {
-		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login})
+		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login}, nil)
 	}}
 	if change != nil {
 		change(&cfg)
@@ -241,7 +241,6 @@ func TestRepair(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][]string{
 		"not applied":   {"interface " + xge1, "undo qos apply policy outbound"},
-		"a class":       {"qos policy csig-" + xge1, "classifier theirs behavior theirs"},
 		"an edit":       {"traffic behavior csig-i901a", "remark customer-vlan-id 2"},
 		"an edited one": {"traffic classifier csig-i0-1024-4094a", "if-match customer-vlan-id 5"},
 		"an entry gone": {"qos policy csig-" + xge1, "undo classifier csig-i0-1024-4094a"},

@@ -56,7 +56,7 @@ func newLab(t testing.TB, at position) *lab {
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
 	d := Open(Config{Outer: l.at == outer, Updates: true, Dial: func(ctx context.Context) (Session, error) {
-		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login}, nil)
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -119,11 +120,11 @@ func (d *Driver) shared(write func(*script)) *change {
 
 // notOurs is why a policy of csig's name is left alone; nil where it is csig's.
 func (v *view) notOurs(port string) error {
-	line := v.Odd[policyName(port)]
+	line := v.ForeignIn(port)
 	if line == "" {
 		return nil
 	}
-	return &vendors.ForeignError{What: "its QoS policy " + policyName(port) + " has a line that is not csig's, so csig leaves it alone: remove the line (" + line + ")"}
+	return &vendors.ForeignError{What: "its QoS policy " + policyName(port) + " has a line that is not csig's, so csig leaves it alone: remove the line (" + untrusted.Text(line, 120) + ")"}
 }
 
 // foreignAt is what is in the place of csig's policy at a port, nil for nothing.

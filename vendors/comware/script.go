@@ -48,14 +48,14 @@ func (s *script) apply(p *qos.Port) {
 		s.Apply(p)
 		return
 	}
-	s.Append("interface "+p.Name, unapply, dialect.Apply(qos.PolicyName(p.Name)), "quit")
+	s.Append("interface "+p.Name, dialect.Unapply(deadPolicy), dialect.Apply(qos.PolicyName(p.Name)), "quit")
 	p.Applied = []string{qos.PolicyName(p.Name)}
 }
 
 // drop takes csig off a port, the dead-man's policy included.
 func (s *script) drop(name string) {
 	if p := s.View.Port(name); p != nil && outbound(p) == deadPolicy {
-		s.Append("interface "+name, unapply, "quit")
+		s.Append("interface "+name, dialect.Unapply(deadPolicy), "quit")
 		p.Applied = nil
 	}
 	s.Drop(name)

@@ -52,7 +52,7 @@ func (v *view) setup(want position) vendors.Setup {
 		p := vendors.PortSetup{Port: name, Action: vlanrules.Update}
 		held := v.Port(name)
 		_, strays := v.Table(nil, name, want)
-		switch line := v.Odd[policyName(name)]; {
+		switch line := v.ForeignIn(name); {
 		case outbound(held) == "":
 			p.Damaged = "its policy is not applied"
 		case outbound(held) == deadPolicy:
@@ -64,7 +64,7 @@ func (v *view) setup(want position) vendors.Setup {
 		case line != "":
 			p.Damaged = "its policy has something else: " + line
 		case len(strays) > 0:
-			p.Damaged = "its policy has classes that are not csig's, or not as csig left them: " + strings.Join(strays[:min(3, len(strays))], ", ")
+			p.Damaged = "classes of its policy are not as csig left them: " + strings.Join(strays[:min(3, len(strays))], ", ")
 		case v.portTPID(held, &s, want) != "":
 			p.Damaged = v.portTPID(held, &s, want)
 		}

@@ -89,20 +89,21 @@ func (d *Driver) takeOver(ctx context.Context) error {
 		return vendors.NoSetup(have.Damaged)
 	}
 	d.start(have.Wanted())
-	d.read = time.Time{}
+	d.compared = time.Time{}
 	return nil
 }
 
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it. What the switch refuses is kept for the updates until then.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if !d.lost() && !d.read.IsZero() && d.cfg.Now().Sub(d.read) < recheck {
+	if !d.lost() && d.cfg.Now().Sub(d.compared) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
+	d.compared = d.cfg.Now()
 	changes, err := Diff(v.setup(d.at()), *d.setup)
 	if err != nil {
 		return err
@@ -111,6 +112,9 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 		return nil
 	}
 	d.refuse(v)
+	for _, p := range updating(d.setup).Ports { // hardware may have lost what it had
+		d.unproved[p.Port] = true
+	}
 	for name, why := range d.refused { // where csig's policy is in force, its last value must not stay
 		if err := d.fallBack(ctx, d.setup, name); err != nil {
 			if d.refused[name] = errors.Join(why, err); d.lost() {
@@ -162,7 +166,7 @@ func (d *Driver) Release(ctx context.Context) error {
 		}
 		d.start(have.Wanted())
 		if have.TPID != 0 {
-			d.read = time.Time{} // a change that broke off is repaired first
+			d.compared = time.Time{} // a change that broke off is repaired first
 		}
 	}
 	var list []vendors.PortUpdate

@@ -16,12 +16,10 @@ var dialect = &qos.Dialect{
 		outer: {PCP: "if-match service-dot1p", VID: "if-match service-vlan-id", Mark: "remark service-vlan-id"},
 	},
 	Apply:   func(policy string) string { return "qos apply policy " + policy + " outbound" },
-	Unapply: func(string) string { return unapply },
+	Unapply: func(policy string) string { return "undo qos apply policy " + policy + " outbound" },
 
 	DefaultTPID: defaultTPID,
 }
-
-const unapply = "undo qos apply policy outbound"
 
 // view is what csig knows of a switch's configuration. What blocks a port is the line by which
 // another policy is applied there, beside the one of the port, or in its place.

@@ -15,10 +15,8 @@ typedef long long s64;
 #define __type(name, val) typeof(val) *name
 #define inline_fn static inline __attribute__((always_inline))
 
-#define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
-#define BPF_F_NO_PREALLOC 1
 #define BPF_F_RECOMPUTE_CSUM 1
 
 #define TCX_NEXT -1
@@ -58,7 +56,8 @@ struct Qdisc { struct qdisc_skb_head q; struct gnet_stats_queue qstats; } core;
 struct net_device { struct Qdisc *qdisc; } core;
 struct sk_buff {
 	struct net_device *dev;
-	u16 mac_header, transport_header; /* distances from one place */
+	u16 mac_header, network_header, transport_header; /* distances from one place */
+	u16 inner_network_header, inner_transport_header; /* of a tunnel's, else not above those */
 } core;
 
 extern void *bpf_cast_to_kern_ctx(void *ctx) __attribute__((section(".ksyms")));

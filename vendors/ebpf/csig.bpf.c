@@ -16,6 +16,8 @@
 #define ALWAYS 1
 #define WHILE_STALE 2
 
+#define IP_UDP 17
+
 /* What a signal of the queue counts. */
 #define QUEUE_BYTES 1
 #define QUEUE_FRAMES 2
@@ -33,6 +35,7 @@ struct signal {
 struct port {
 	u64 deadline;		/* of CLOCK_MONOTONIC, in ns: from here on the port advertises stale */
 	u64 interval;		/* ns */
+	u64 capacity;		/* bytes that the link sends in an interval; 0: not known */
 	u32 slot;		/* of its state and its statistics */
 	u32 overhead;		/* bytes a frame has on the wire beyond those that the kernel sees */
 	struct {
@@ -53,32 +56,49 @@ struct state {
 	u64 closed;	/* whether one has closed */
 	u64 total;	/* bytes of all that have */
 	u64 lost;	/* of bytes, what the queue has dropped */
+	u64 segmented;	/* of bytes, those of frames that are segmented later */
 	u32 drops;	/* frames that the queue had dropped */
-	u32 size;	/* of the last frame, on the wire */
+	u32 size;	/* of a segment of the last frame, on the wire */
 };
 
 struct stats {
 	u64 frames, passed, stripped, updated[SIGNALS];
 };
 
+#define PORTS 1024
+
+/* Where a device's port is. Its two elements of csig_ports are written in turns, so that a
+ * frame sees one or the other whole; live changes last, and is one byte. */
+struct place {
+	u16 slot;
+	u8 live;	/* which element: 1 or 2; 0: there is none */
+	u8 pad;
+};
+
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);	/* an element is replaced whole */
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_ARRAY);	/* looked up without a call */
+	__uint(max_entries, 1 << 17);
 	__type(key, u32);	/* ifindex */
+	__type(value, struct place);
+} csig_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * PORTS);
+	__type(key, u32);	/* 2 slot + live - 1 */
 	__type(value, struct port);
 } csig_ports SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 4096);
+	__uint(max_entries, PORTS);
 	__type(key, u32);
 	__type(value, struct state);
 } csig_state SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 4096);
+	__uint(max_entries, PORTS);
 	__type(key, u32);
 	__type(value, struct stats);
 } csig_stats SEC(".maps");
@@ -123,7 +143,8 @@ inline_fn u32 csig(const struct port *p, u16 tpid)
 
 /* drops takes back what the queue has dropped since the frame before. Queues drop the frame
  * that comes to a full one, so it was that frame; where several processors send, or a queue
- * drops others, its size stands for theirs. */
+ * drops others, its size stands for theirs. tbf drops single segments of a frame: one drop is
+ * one segment, so that never more is taken back than was dropped. */
 inline_fn void drops(struct __sk_buff *skb, struct state *s)
 {
 	struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
@@ -135,8 +156,12 @@ inline_fn void drops(struct __sk_buff *skb, struct state *s)
 		__sync_fetch_and_add(&s->lost, (u64)n * *(volatile u32 *)&s->size);
 }
 
+/* AHEAD is how many bytes wait for the link at most, of those that were accounted. */
+#define AHEAD (1 << 20)
+
 /* roll closes the interval if it is over. One processor does it; frames that others
- * account in between count for either interval. */
+ * account in between count for either interval. What the link cannot have sent yet of frames
+ * that are segmented later, each of which may take longer than an interval, is of the next one. */
 inline_fn void roll(const struct port *p, struct state *s, u64 now)
 {
 	u64 start = *(volatile u64 *)&s->start;
@@ -153,8 +178,24 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 		return;
 	u64 bytes = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
 	bytes -= lost < bytes ? lost : bytes;
-	*(volatile u64 *)&s->last = n == 1 ? bytes : 0;	/* else the last one was idle */
-	__sync_fetch_and_add(&s->total, bytes);
+	u64 ahead = __sync_fetch_and_and(&s->segmented, 0), last = n == 1 ? bytes : 0;
+	if (ahead && p->capacity) {
+		u64 full = bytes / p->capacity, most = 0;	/* intervals that bytes fill */
+		if (full >= n) {
+			most = bytes - n * p->capacity;
+			most = most < AHEAD ? most : AHEAD;
+			last = p->capacity;
+		} else if (full == n - 1) {	/* all were sent before the last one, or in it */
+			last = bytes - full * p->capacity;
+		}
+		ahead = ahead < most ? ahead : most;
+		__sync_fetch_and_add(&s->bytes, ahead);
+		__sync_fetch_and_add(&s->segmented, ahead);
+	} else {
+		ahead = 0;
+	}
+	*(volatile u64 *)&s->last = last;
+	__sync_fetch_and_add(&s->total, bytes - ahead);
 	*(volatile u64 *)&s->closed = 1;
 }
 
@@ -297,16 +338,29 @@ inline_fn int wide(struct __sk_buff *skb, const struct port *p, const struct sta
  * segment. */
 inline_fn u32 headers(struct __sk_buff *skb, struct sk_buff *k)
 {
-	u32 at = k->transport_header - k->mac_header;
-	u8 offset;
+	u32 network = k->network_header, at = k->transport_header, mac = k->mac_header;
+	u8 version, protocol, offset;
 
+	if (k->inner_transport_header > at) {
+		network = k->inner_network_header;
+		at = k->inner_transport_header;
+	}
+	network -= mac;
+	at -= mac;
+	if (at > skb->len)	/* not what it was taken for */
+		return 0;
+	if (bpf_skb_load_bytes(skb, network, &version, 1) ||
+	    bpf_skb_load_bytes(skb, network + (version >> 4 == 4 ? 9 : 6), &protocol, 1))
+		return at;
+	if (protocol == IP_UDP)
+		return at + 8;
 	if (bpf_skb_load_bytes(skb, at + 12, &offset, 1))
 		return at;
 	return at + (offset >> 4) * 4;
 }
 
-/* wire is what the frame is on the wire, in bytes. */
-inline_fn u64 wire(struct __sk_buff *skb, const struct port *p)
+/* wire is what the frame is on the wire, in bytes, in so many segments. */
+inline_fn u64 wire(struct __sk_buff *skb, const struct port *p, u32 *in)
 {
 	u32 tag = skb->vlan_present ? 4 : 0, segments = 1;
 	u64 bytes = skb->len;
@@ -319,6 +373,7 @@ inline_fn u64 wire(struct __sk_buff *skb, const struct port *p)
 		if (segments > 1)
 			bytes += (u64)(segments - 1) * h;
 	}
+	*in = segments;
 	return bytes + (u64)segments * (p->overhead + tag);
 }
 
@@ -326,11 +381,16 @@ SEC("tcx/egress")
 int csig_egress(struct __sk_buff *skb)
 {
 	u32 ifindex = skb->ifindex, t = 0;
-	struct port *p = bpf_map_lookup_elem(&csig_ports, &ifindex);
+	const struct place *at = bpf_map_lookup_elem(&csig_places, &ifindex);
 
+	if (!at)
+		return TCX_NEXT;
+	u32 live = *(volatile u8 *)&at->live, slot = at->slot, element = 2 * slot + live - 1;
+	if (!live)
+		return TCX_NEXT;
+	struct port *p = bpf_map_lookup_elem(&csig_ports, &element);
 	if (!p)
 		return TCX_NEXT;
-	u32 slot = p->slot;
 	struct state *s = bpf_map_lookup_elem(&csig_state, &slot);
 	struct stats *n = bpf_map_lookup_elem(&csig_stats, &slot);
 	if (!s || !n)
@@ -357,9 +417,12 @@ int csig_egress(struct __sk_buff *skb)
 				n->passed++;
 		}
 	}
-	u64 size = wire(skb, p);
-	*(volatile u32 *)&s->size = size;
+	u32 segments;
+	u64 size = wire(skb, p, &segments);
+	*(volatile u32 *)&s->size = segments > 1 ? (u32)size / segments : size;
 	__sync_fetch_and_add(&s->bytes, size);
+	if (segments > 1)
+		__sync_fetch_and_add(&s->segmented, size);
 	return TCX_NEXT;
 }
 

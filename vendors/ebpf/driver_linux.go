@@ -43,6 +43,8 @@ type port struct {
 	intents []vlanrules.Intent // those that the entry was made for
 	rate    uint64             // bit/s
 	drain   netdev.Drain       // where it writes signals of the queue
+
+	before ebpf.ProgramID // runs before csig's program; 0: none
 }
 
 // Open returns a driver for the ports of a network namespace. It changes nothing, and takes
@@ -171,7 +173,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 				continue
 			}
 			var e planePort
-			if p.Damaged, err = d.plane.check(index, &s, p, &e); err != nil {
+			if p.Damaged, _, err = d.plane.check(index, &s, p, &e); err != nil {
 				return err
 			}
 			if left := time.Duration(e.Deadline - now); e.Deadline > now && (seen.Left == 0 || left < seen.Left) {
@@ -184,29 +186,29 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	return seen, err
 }
 
-// check says what is wrong with a port, "" for nothing, and reads its entry. It runs inside
-// the namespace.
-func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *planePort) (string, error) {
-	switch err := p.CsigPorts.Lookup(uint32(index), e); {
+// check says what is wrong with a port, "" for nothing, and reads its entry and which program
+// runs before csig's. It runs inside the namespace.
+func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *planePort) (why string, before ebpf.ProgramID, err error) {
+	switch err := p.lookup(uint32(index), e); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
-		return "its entry in csig_ports is missing", nil
+		return "its entry in csig_ports is missing", 0, nil
 	case err != nil:
-		return "", err
+		return "", 0, err
 	case setupPart(*e) != entryOf(s, port):
-		return "its entry in csig_ports is another one", nil
+		return "its entry in csig_ports is another one", 0, nil
 	}
-	prog, err := attached(index)
+	prog, before, err := attachedBehind(index)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if prog == nil {
-		return "BPF program " + programName + " is missing", nil
+		return "BPF program " + programName + " is missing", 0, nil
 	}
 	same, err := p.is(prog)
 	if err = errors.Join(err, prog.Close()); err != nil || same {
-		return "", err
+		return "", before, err
 	}
-	return "BPF program " + programName + " is another one", nil
+	return "BPF program " + programName + " is another one", before, nil
 }
 
 // Diff lists what Apply(want) would change.
@@ -278,7 +280,7 @@ func (d *Driver) sync(devices map[string]int) (errs []error) {
 		}
 		for index := range entries {
 			if !ours[int(index)] {
-				errs = append(errs, ignore(d.plane.CsigPorts.Delete(index), ebpf.ErrKeyNotExist))
+				errs = append(errs, d.plane.remove(index))
 			}
 		}
 		return nil
@@ -290,23 +292,14 @@ func missing(port string) error {
 	return &vendors.PortError{Port: port, Err: errors.New("there is no such network device; it is programmed as soon as it appears")}
 }
 
-func ignore(err, what error) error {
-	if errors.Is(err, what) {
-		return nil
-	}
-	return err
-}
-
 // slots are those that ports have, and the entries.
 func (p *plane) slots() (used map[uint32]bool, entries map[uint32]planePort, err error) {
-	used, entries = make(map[uint32]bool), make(map[uint32]planePort)
-	var index uint32
-	var e planePort
-	all := p.CsigPorts.Iterate()
-	for all.Next(&index, &e) {
-		used[e.Slot], entries[index] = true, e
+	used = make(map[uint32]bool)
+	entries, err = p.entries()
+	for _, e := range entries {
+		used[e.Slot] = true
 	}
-	return used, entries, all.Err()
+	return used, entries, err
 }
 
 // place makes a port's entry, where it is not there, and attaches the program.
@@ -330,7 +323,7 @@ func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bo
 			return err
 		}
 	}
-	if err := d.plane.CsigPorts.Put(uint32(p.index), &want); err != nil {
+	if err := d.plane.put(uint32(p.index), &want); err != nil {
 		return err
 	}
 	p.entry = want
@@ -354,7 +347,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	_, entries, err := d.plane.slots()
 	for index, e := range entries {
 		e.Deadline = 0
-		err = errors.Join(err, d.plane.CsigPorts.Put(index, &e))
+		err = errors.Join(err, d.plane.put(index, &e))
 	}
 	for _, p := range d.ports {
 		p.entry.Deadline = 0

@@ -292,16 +292,22 @@ func TestRepair(t *testing.T) {
 		do   func() error
 	}{
 		{"BPF program csig_egress is missing", func() error { return l.d.Do(func() error { return detach(int(l.index)) }) }},
-		{"its entry in csig_ports is missing", func() error { return l.d.plane.CsigPorts.Delete(l.index) }},
+		{"its entry in csig_ports is missing", func() error { return l.d.plane.remove(l.index) }},
 		{"its entry in csig_ports is another one", func() error {
 			e := l.d.byName["p2"].entry
 			e.Update = 0
-			return l.d.plane.CsigPorts.Put(l.index, &e)
+			return l.d.plane.put(l.index, &e)
 		}},
 		{"its entry in csig_ports is another one", func() error {
 			e := l.d.byName["p2"].entry
 			e.Signals[0].Lm++
-			return l.d.plane.CsigPorts.Put(l.index, &e)
+			return l.d.plane.put(l.index, &e)
+		}},
+		{"its entry in csig_ports is another one", func() error { // another port's slot
+			return l.d.plane.CsigPlaces.Put(l.index, planePlace{Slot: 9, Live: 1})
+		}},
+		{"its entry in csig_ports is missing", func() error {
+			return l.d.plane.CsigPlaces.Put(l.index, planePlace{Slot: 9999, Live: 1})
 		}},
 		{"BPF program csig_egress is another one", func() error {
 			other, err := load(nil)

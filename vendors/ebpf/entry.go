@@ -14,7 +14,7 @@ const (
 	maxTags    = 6 // kinds of CSIG tags: the domain's two, and retired ones
 	maxOthers  = maxTags - 2
 	maxVLANs   = 4
-	maxDevices = 4096
+	maxDevices = 1024
 
 	always     = 1 // when tags are removed
 	whileStale = 2
@@ -79,7 +79,7 @@ func entryOf(s *vendors.Setup, p *vendors.PortSetup) planePort {
 
 // setupPart is what of an entry entryOf has made.
 func setupPart(e planePort) planePort {
-	e.Deadline, e.Interval, e.Slot = 0, 0, 0
+	e.Deadline, e.Interval, e.Capacity, e.Slot = 0, 0, 0, 0
 	for i := range e.Signals {
 		g := &e.Signals[i]
 		*g = planeSignal{Carried: g.Carried, Max: g.Max}

@@ -33,7 +33,7 @@ func Offline() vendors.Facts {
 		Traits:      traits(),
 		Notes: []string{
 			"the value is of the interval before, measured in the kernel: csig computes it too, from the counters, to compare",
-			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given, and those that the queue drops count as sent",
+			"the rewrite happens before the queueing discipline: frames that already wait in a queue keep the value they were given, and those that the queue drops are taken back at the next frame",
 			"assumed from the platform, not probed: Linux 6.6 or newer with BTF, and the right to load BPF programs",
 		},
 	}

@@ -28,6 +28,12 @@ func loaded(t testing.TB) *planeObjects {
 	return &o
 }
 
+// poke writes a device's entry in place, where no frame is on its way.
+func (o *planeObjects) poke(index uint32, e *planePort) error {
+	at := planePlace{Slot: uint16(e.Slot), Live: 1}
+	return errors.Join(o.CsigPorts.Put(at.element(), e), o.CsigPlaces.Put(index, at))
+}
+
 // loopback is the device that the kernel has test frames leave.
 const loopback = uint32(1)
 
@@ -91,7 +97,7 @@ func (b *bench) sent(bytes uint64) {
 		l.s, l.wideS = uint32(sp.Buckets.Bucket(v)), uint32(min(v/sp.Quantum, quantize.MaxWideS))
 		b.model.signals[uint16(sig)] = l
 	}
-	if err := errors.Join(b.o.CsigPorts.Put(b.index, &b.port), b.o.CsigState.Put(uint32(0), &planeState{Start: 1 << 62, Last: bytes, Closed: 1})); err != nil {
+	if err := errors.Join(b.o.poke(b.index, &b.port), b.o.CsigState.Put(uint32(0), &planeState{Start: 1 << 62, Last: bytes, Closed: 1})); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -22,6 +22,21 @@ func run(t testing.TB, n *fabric.Node, name string, args ...string) []byte {
 	return out
 }
 
+// offload gives both hosts an address, and lets frames reach the port that are segmented later.
+func (w *wire) offload(t testing.TB) {
+	t.Helper()
+	for _, e := range []struct {
+		node       *fabric.Node
+		port, peer *fabric.Port
+		ip, far    string
+	}{{w.h1, w.e1, w.e2, "10.0.0.1", "10.0.0.2"}, {w.h2, w.e2, w.e1, "10.0.0.2", "10.0.0.1"}} {
+		run(t, e.node, "ip", "addr", "add", e.ip+"/24", "dev", e.port.Name)
+		run(t, e.node, "ip", "neigh", "add", e.far, "lladdr", e.peer.MAC.String(), "dev", e.port.Name)
+		run(t, e.node, "ethtool", "-K", e.port.Name, "gso", "on", "tso", "on", "tx", "on", "sg", "on")
+	}
+	run(t, w.s, "ethtool", "-K", w.p2.Name, "gso", "on", "tso", "on", "tx", "on", "sg", "on")
+}
+
 // A TCP stream whose frames are segmented after the data plane has seen them: it counts
 // what the queueing discipline counts, which is what a network card would send.
 func TestSegments(t *testing.T) {
@@ -33,16 +48,7 @@ func TestSegments(t *testing.T) {
 	if err := o.CsigState.Put(uint32(0), &planeState{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []struct {
-		node       *fabric.Node
-		port, peer *fabric.Port
-		ip, far    string
-	}{{w.h1, w.e1, w.e2, "10.0.0.1", "10.0.0.2"}, {w.h2, w.e2, w.e1, "10.0.0.2", "10.0.0.1"}} {
-		run(t, e.node, "ip", "addr", "add", e.ip+"/24", "dev", e.port.Name)
-		run(t, e.node, "ip", "neigh", "add", e.far, "lladdr", e.peer.MAC.String(), "dev", e.port.Name)
-		run(t, e.node, "ethtool", "-K", e.port.Name, "gso", "on", "tso", "on", "tx", "on", "sg", "on")
-	}
-	run(t, w.s, "ethtool", "-K", w.p2.Name, "gso", "on", "tso", "on", "tx", "on", "sg", "on")
+	w.offload(t)
 	run(t, w.s, "tc", "qdisc", "replace", "dev", w.p2.Name, "root", "pfifo", "limit", "10000")
 	var l net.Listener
 	if err := w.h2.Do(func() (err error) { l, err = net.Listen("tcp", "10.0.0.2:0"); return err }); err != nil {

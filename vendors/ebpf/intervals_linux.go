@@ -28,16 +28,16 @@ func IntervalsOf(index int) (in Intervals, err error) {
 		return in, err
 	}
 	defer func() { err = errors.Join(err, closeMaps(maps)) }()
-	var port planePort
-	var state planeState
-	ports, states := maps["csig_ports"], maps["csig_state"]
-	if ports == nil || states == nil {
+	p := &plane{planeObjects: planeObjects{planeMaps: planeMaps{CsigPlaces: maps["csig_places"], CsigPorts: maps["csig_ports"], CsigState: maps["csig_state"]}}}
+	if p.CsigPlaces == nil || p.CsigPorts == nil || p.CsigState == nil {
 		return in, fmt.Errorf("network device %d: BPF program %s is another version's", index, programName)
 	}
-	if err := ports.Lookup(uint32(index), &port); err != nil {
+	var port planePort
+	var state planeState
+	if err := p.lookup(uint32(index), &port); err != nil {
 		return in, fmt.Errorf("network device %d: read csig_ports: %w", index, err)
 	}
-	if err := states.Lookup(port.Slot, &state); err != nil {
+	if err := p.CsigState.Lookup(port.Slot, &state); err != nil {
 		return in, fmt.Errorf("network device %d: read csig_state: %w", index, err)
 	}
 	return Intervals{Start: state.Start, Length: time.Duration(port.Interval)}, nil

@@ -13,10 +13,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type planePlace struct {
+	_    structs.HostLayout
+	Slot uint16
+	Live uint8
+	Pad  uint8
+}
+
 type planePort struct {
 	_        structs.HostLayout
 	Deadline uint64
 	Interval uint64
+	Capacity uint64
 	Slot     uint32
 	Overhead uint32
 	Tags     [6]struct {
@@ -56,15 +64,16 @@ type planeSignal struct {
 }
 
 type planeState struct {
-	_      structs.HostLayout
-	Start  uint64
-	Bytes  uint64
-	Last   uint64
-	Closed uint64
-	Total  uint64
-	Lost   uint64
-	Drops  uint32
-	Size   uint32
+	_         structs.HostLayout
+	Start     uint64
+	Bytes     uint64
+	Last      uint64
+	Closed    uint64
+	Total     uint64
+	Lost      uint64
+	Segmented uint64
+	Drops     uint32
+	Size      uint32
 }
 
 type planeStats struct {
@@ -79,6 +88,7 @@ type planeStats struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	planeMapCsigPlaces  = "csig_places"
 	planeMapCsigPorts   = "csig_ports"
 	planeMapCsigSetup   = "csig_setup"
 	planeMapCsigState   = "csig_state"
@@ -135,10 +145,11 @@ type planeProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type planeMapSpecs struct {
-	CsigPorts *ebpf.MapSpec `ebpf:"csig_ports"`
-	CsigSetup *ebpf.MapSpec `ebpf:"csig_setup"`
-	CsigState *ebpf.MapSpec `ebpf:"csig_state"`
-	CsigStats *ebpf.MapSpec `ebpf:"csig_stats"`
+	CsigPlaces *ebpf.MapSpec `ebpf:"csig_places"`
+	CsigPorts  *ebpf.MapSpec `ebpf:"csig_ports"`
+	CsigSetup  *ebpf.MapSpec `ebpf:"csig_setup"`
+	CsigState  *ebpf.MapSpec `ebpf:"csig_state"`
+	CsigStats  *ebpf.MapSpec `ebpf:"csig_stats"`
 }
 
 // planeVariableSpecs contains global variables before they are loaded into the kernel.
@@ -167,14 +178,16 @@ func (o *planeObjects) Close() error {
 //
 // It can be passed to loadPlaneObjects or ebpf.CollectionSpec.LoadAndAssign.
 type planeMaps struct {
-	CsigPorts *ebpf.Map `ebpf:"csig_ports"`
-	CsigSetup *ebpf.Map `ebpf:"csig_setup"`
-	CsigState *ebpf.Map `ebpf:"csig_state"`
-	CsigStats *ebpf.Map `ebpf:"csig_stats"`
+	CsigPlaces *ebpf.Map `ebpf:"csig_places"`
+	CsigPorts  *ebpf.Map `ebpf:"csig_ports"`
+	CsigSetup  *ebpf.Map `ebpf:"csig_setup"`
+	CsigState  *ebpf.Map `ebpf:"csig_state"`
+	CsigStats  *ebpf.Map `ebpf:"csig_stats"`
 }
 
 func (m *planeMaps) Close() error {
 	return _PlaneClose(
+		m.CsigPlaces,
 		m.CsigPorts,
 		m.CsigSetup,
 		m.CsigState,

@@ -18,11 +18,30 @@ const programName = "csig_egress"
 // errNoBPF is the reason where the data plane may not be loaded or looked for.
 var errNoBPF = errors.New("the data plane needs Linux 6.6 or newer (tcx) with BTF of its own (/sys/kernel/btf/vmlinux), and CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace")
 
+// errNoRights is the reason where this process may not look: another one may have loaded it.
+var errNoRights = fmt.Errorf("%w: this takes CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: run csig as root", os.ErrPermission)
+
+// mayLoad reports whether this process has them.
+func mayLoad() bool {
+	header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+	if unix.Capget(&header, &have[0]) != nil {
+		return true // then the kernel's own answer counts
+	}
+	for _, c := range []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN} {
+		if have[c/32].Effective&(1<<(c%32)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // refusedBPF says of an error that means that BPF is not to be had what is missing.
 func refusedBPF(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case (errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported)) && !mayLoad():
+		return fmt.Errorf("%s: %w", what, errNoRights)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: %s: %w", errNoBPF, what, unix.EPERM)
 	case errors.Is(err, ebpf.ErrNotSupported):
@@ -35,6 +54,9 @@ func refusedBPF(what string, err error) error {
 type plane struct {
 	planeObjects
 	tag string // what the program does, hashed by the kernel
+
+	// wasLive are the elements of csig_ports that frames may still be at; nil: any.
+	wasLive map[uint32]bool
 }
 
 // load loads the program, with new maps or those of another program.
@@ -57,33 +79,42 @@ func load(with *ebpf.CollectionOptions) (*plane, error) {
 // attached is the program of ours on a device, nil where there is none. It runs inside the
 // namespace.
 func attached(index int) (*ebpf.Program, error) {
+	p, _, err := attachedBehind(index)
+	return p, err
+}
+
+// attachedBehind is the same, and the program that runs before it, which may end what csig's would
+// begin; 0: none.
+func attachedBehind(index int) (p *ebpf.Program, before ebpf.ProgramID, err error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if errors.Is(err, unix.ENODEV) {
-		return nil, nil //nolint:nilnil // gone meanwhile
+		return nil, 0, nil // gone meanwhile
 	}
 	if err != nil {
-		return nil, refusedBPF("list the BPF programs on tcx egress", err)
+		return nil, 0, refusedBPF("list the BPF programs on tcx egress", err)
 	}
 	for _, f := range found.Programs {
-		if _, byLink := f.LinkID(); byLink {
-			continue // ours are not
+		if _, byLink := f.LinkID(); byLink { // ours are not
+			before = f.ID
+			continue
 		}
 		p, err := ebpf.NewProgramFromID(f.ID)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // gone meanwhile
 		}
 		if err != nil {
-			return nil, refusedBPF(fmt.Sprintf("look at BPF program %d", f.ID), err)
+			return nil, 0, refusedBPF(fmt.Sprintf("look at BPF program %d", f.ID), err)
 		}
 		info, err := p.Info()
 		if err == nil && info.Name == programName {
-			return p, nil
+			return p, before, nil
 		}
+		before = f.ID
 		if err := errors.Join(err, p.Close()); err != nil {
-			return nil, fmt.Errorf("look at BPF program %d: %w", f.ID, err)
+			return nil, 0, fmt.Errorf("look at BPF program %d: %w", f.ID, err)
 		}
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, 0, nil
 }
 
 // mapsOf opens the maps of a program of ours.

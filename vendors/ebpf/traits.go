@@ -22,7 +22,7 @@ func traits() vendors.Traits {
 		Position: vendors.That(vendors.PositionAny, ran),
 		VLANs:    vendors.That(maxVLANs, ran),
 		VIDs:     vendors.That(vendors.VIDs{Last: 4095}, ran),
-		Table:    vendors.That(vendors.Table{}, vendors.Source{Mark: vendors.Ran, From: "no rules: an entry a port, 4096 at most"}),
+		Table:    vendors.That(vendors.Table{}, vendors.Source{Mark: vendors.Ran, From: "no rules: an entry a port, 1024 at most"}),
 		Txn:      vendors.That(vendors.TxnEntry, ran),
 		Revert:   vendors.That("", ran),
 		Survives: vendors.That(false, vendors.Source{Mark: vendors.Assumed, From: "programs live in the kernel's memory; the agent restores them"}),

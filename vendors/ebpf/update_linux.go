@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -73,7 +74,7 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 				p.index, p.intents = 0, nil
 				continue
 			}
-			if why, err = d.plane.check(index, d.setup, &p.setup, &e); err != nil {
+			if why, p.before, err = d.plane.check(index, d.setup, &p.setup, &e); err != nil {
 				return err
 			}
 			if why == "" && index == p.index && e != p.entry {
@@ -88,7 +89,13 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 			}
 			if e, ok := entries[uint32(index)]; ok && why != "" {
 				e.Deadline, e.Interval = 0, 0
+				if index == p.index {
+					e.Slot = p.entry.Slot // another process may have changed it
+				}
 				entries[uint32(index)] = e
+			}
+			if err := d.plane.forget(entries, slots, devices); err != nil {
+				return err
 			}
 			p.index, p.intents = index, nil
 			if err := d.place(p, entries, slots); err != nil {
@@ -151,7 +158,7 @@ func sameLocator(a, b vlanrules.Intent) bool {
 }
 
 func (d *Driver) put(p *port, e *planePort) error {
-	if err := d.plane.CsigPorts.Put(uint32(p.index), e); err != nil {
+	if err := d.plane.put(uint32(p.index), e); err != nil {
 		return &vendors.PortError{Port: p.setup.Port, Err: err}
 	}
 	p.entry = *e
@@ -161,6 +168,7 @@ func (d *Driver) put(p *port, e *planePort) error {
 // signals is the entry with the edges and locators of the intents.
 func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (planePort, error) {
 	e, shift := p.entry, 0
+	e.Capacity = capacity(u.Rate, d.setup.Measure.Interval)
 	if d.setup.Layout == quantize.UEC {
 		shift = 1
 	}
@@ -220,9 +228,13 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		}
 		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes - min(s.Lost, s.Bytes), Live: s.Closed != 0 && p.entry.Deadline > now}
 		m.Coarse = coarse(d.gso[p.setup.Port], p.rate, time.Duration(p.entry.Interval))
+		if p.before != 0 {
+			m.Before = fmt.Sprintf("BPF program %d runs before csig's at its tcx egress: frames that it lets pass without the next program, or sends elsewhere, keep their tags", p.before)
+		}
 		last := s.Last
 		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
-			last = 0 // no frame has closed the interval that was idle
+			// No frame has closed the interval that was idle.
+			last = lastOf(s.Bytes-min(s.Lost, s.Bytes), s.Segmented, (now-s.Start)/interval, p.entry.Capacity)
 		}
 		for i := range m.S {
 			if g := &p.entry.Signals[i]; g.Carried != 0 && g.Queue == 0 {
@@ -232,6 +244,33 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		dst = append(dst, m)
 	}
 	return dst, nil
+}
+
+// capacity is how many bytes a link of a rate in bit/s sends in an interval.
+func capacity(rate uint64, interval time.Duration) uint64 {
+	high, low := bits.Mul64(rate, uint64(interval))
+	if high >= uint64(nsBits) {
+		return 0 // more than any counter has
+	}
+	n, _ := bits.Div64(high, low, uint64(nsBits))
+	return n
+}
+
+// lastOf is how many bytes the last of n intervals had, where so many were accounted in the first
+// of them, so many of these of frames that are segmented later, and the link sends so many in each
+// (roll, of csig.bpf.c).
+func lastOf(bytes, segmented, n, capacity uint64) uint64 {
+	full := uint64(0)
+	if segmented > 0 && capacity > 0 {
+		full = bytes / capacity
+	}
+	switch {
+	case full >= n:
+		return capacity
+	case full == n-1:
+		return bytes - full*capacity
+	}
+	return 0
 }
 
 // coarse says why intervals are shorter than one frame may take, which is counted whole where
@@ -244,5 +283,5 @@ func coarse(gso, rate uint64, interval time.Duration) string {
 	if longest <= interval {
 		return ""
 	}
-	return fmt.Sprintf("one frame that is segmented later (gso_max_size %d) takes up to %v of the link, more than the interval of %v: an interval may have the bytes of the next ones", gso, longest.Round(time.Microsecond), interval)
+	return fmt.Sprintf("one frame that is segmented later (gso_max_size %d) takes up to %v of the link, more than the interval of %v: it counts for as many intervals from where its first segment leaves", gso, longest.Round(time.Microsecond), interval)
 }

@@ -40,14 +40,14 @@ type Driver struct {
 	cfg     Config
 	session *cli.Session // nil until it is needed, and after it was lost
 
-	view    *view // nil: unread
-	read    time.Time
-	masked  *bool          // match vlan takes a mask; nil: not tried
-	wanted  *vendors.Setup // what the switch is to have; nil until Apply or the first Update
-	refused []error        // *PermanentError of ports that cannot have it as the switch is configured, or of all
-	signals map[string]*vendors.PortSignal
-	trial   *trial              // of the next commit, nil for none
-	armed   map[string][]string // event handlers of the dead-man; nil: not by this process
+	view     *view // nil: unread
+	compared time.Time
+	masked   *bool          // match vlan takes a mask; nil: not tried
+	wanted   *vendors.Setup // what the switch is to have; nil until Apply or the first Update
+	refused  []error        // *PermanentError of ports that cannot have it as the switch is configured, or of all
+	signals  map[string]*vendors.PortSignal
+	trial    *trial              // of the next commit, nil for none
+	armed    map[string][]string // event handlers of the dead-man; nil: not by this process
 
 	compiler *vlanrules.Compiler
 }
@@ -130,7 +130,7 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 	if len(v.ports) == 0 {
 		return nil, errors.New("the configuration that it shows has no interfaces: may the account read it (privilege 15)?")
 	}
-	d.view, d.read = v, d.cfg.Now()
+	d.view = v
 	return v, nil
 }
 

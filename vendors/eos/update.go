@@ -40,14 +40,14 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 			return res, vendors.NoSetup(have.Damaged)
 		}
 		d.start(have.Wanted())
-		d.read = time.Time{} // what it lacks is repaired
+		d.compared = time.Time{} // what it lacks is repaired
 	}
 	var errs []error
 	if err := d.refresh(ctx, &res); err != nil {
 		if !d.alive() {
 			return res, err
 		}
-		d.read = time.Time{} // until it is as csig wants it
+		d.compared = time.Time{} // until it is as csig wants it
 		errs = append(errs, err)
 	}
 	adds, olds := newScript(), map[string]*script{}
@@ -228,13 +228,14 @@ func (d *Driver) inHardware(ctx context.Context, s *script) error {
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it, but for ports that are refused.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.alive() && d.cfg.Now().Sub(d.read) < recheck {
+	if d.alive() && d.cfg.Now().Sub(d.compared) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
+	d.compared = d.cfg.Now()
 	d.refused = d.refuses(v, tagging(d.wanted))
 	changes, err := Diff(d.setup(v), *d.wanted)
 	if err != nil || len(changes) == 0 {
@@ -284,7 +285,7 @@ func (d *Driver) Release(ctx context.Context) error {
 			return nil
 		}
 		if d.start(have.Wanted()); have.TPID != 0 {
-			d.read = time.Time{} // a change that broke off is repaired first
+			d.compared = time.Time{} // a change that broke off is repaired first
 		}
 	}
 	var list []vendors.PortUpdate

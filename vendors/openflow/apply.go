@@ -67,6 +67,12 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	d.otherPorts, d.lateShared = nil, false
 	y.takeIn()
 	y.compare()
+	for _, number := range slices.Sorted(maps.Keys(y.moved)) {
+		name := y.moved[number]
+		if now := s.names[number]; now != "" && d.setup.HasPort(name) && !d.setup.HasPort(now) {
+			d.otherPorts = append(d.otherPorts, &vendors.PortError{Port: now, Err: fmt.Errorf("it was called %s, which is in the setup: it falls back, or goes on stripping, until it is called so again or the setup is without that port", name)})
+		}
+	}
 	var failed []*port
 	for _, run := range [][]*job{{&y.first}, y.sorted(), {&y.last}} {
 		if _, err := d.run(ctx, run...); err != nil {
@@ -162,9 +168,16 @@ func (y *syncing) sorted() (jobs []*job) {
 // back until it is given its intents.
 func (y *syncing) takeIn() {
 	found := y.s.portFlows()
+	defer func() { // what has left is not called otherwise: another port may have its number next
+		maps.DeleteFunc(y.moved, func(number uint32, _ string) bool { return y.s.names[number] == "" })
+	}()
 	for _, p := range y.ports {
 		number := y.s.number[p.name]
 		moved := p.number != number
+		if moved && p.number != 0 {
+			y.moved[p.number] = p.name
+		}
+		delete(y.moved, number)
 		unknown := p.unknown
 		y.quiet[p.name] = moved || unknown || p.failed != nil
 		p.number, p.failed, p.late, p.unknown = number, nil, false, false

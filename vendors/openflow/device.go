@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -85,10 +86,14 @@ func (p *port) problem() error {
 
 // take makes the ports those of a setup, of which nothing is known.
 func (d *device) take(s *vendors.Setup) {
+	before := d.byName
 	d.setup, d.known = s, vendors.Unread
 	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
 	for _, p := range s.Ports {
 		q := &port{name: p.Port, action: p.Action}
+		if was := before[p.Port]; was != nil {
+			q.number = was.number
+		}
 		d.ports = append(d.ports, q)
 		d.byName[p.Port] = q
 	}
@@ -124,7 +129,11 @@ func (d *device) connect(ctx context.Context) error {
 // broken notes that what the switch has is in doubt.
 func (d *device) broken(err error) error {
 	d.known.Doubt()
-	return fmt.Errorf("reading the switch: %w", err)
+	err = fmt.Errorf("reading the switch: %w", err)
+	if errors.Is(err, untrusted.ErrTooLong) {
+		err = fmt.Errorf("%w: %s", err, byCookie)
+	}
+	return err
 }
 
 // portNames are the switch's ports.
@@ -166,7 +175,7 @@ func (n *portNames) missing(name string) error {
 	if numbers := n.shared(name); name != "" && numbers != nil {
 		return fmt.Errorf("%d ports of the switch have this name, of which OpenFlow has 15 bytes: write their numbers in its place (%s)", len(numbers), strings.Join(numbers, ", "))
 	}
-	return errors.New("the switch has no such port; it is programmed as soon as it appears")
+	return errors.New("the switch has no such port: it is programmed as soon as it appears, and if csig never found it, tags pass there as they are")
 }
 
 // updater is what the two kinds of switches do in their own ways.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -61,6 +63,9 @@ type Driver struct {
 	pipe     *pipeline
 	compiler *vlanrules.Compiler
 
+	// moved are numbers that ports of the setup had, and that the switch gives other names now.
+	moved map[uint32]string
+
 	reported conditions
 	pathRead time.Time // when the operator's flows were read
 	bypassed error     // why frames do not come to csig's tables, as it was then
@@ -97,7 +102,7 @@ func Open(cfg Config) (*Driver, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Driver{device: device{cfg: cfg}}, nil
+	return &Driver{device: device{cfg: cfg}, moved: map[uint32]string{}}, nil
 }
 
 // connect is device.connect, of a switch that has csig's tables.
@@ -123,6 +128,9 @@ func (d *Driver) Observe(ctx context.Context) (vendors.Setup, error) {
 		return vendors.Setup{}, err
 	}
 	s, err := d.read(ctx, true)
+	if errors.Is(err, untrusted.ErrTooLong) {
+		return d.observeOwn(ctx, err)
+	}
 	if err != nil {
 		return vendors.Setup{}, err
 	}
@@ -158,7 +166,10 @@ func (d *Driver) Remove(ctx context.Context) error {
 		return err
 	}
 	d.known, d.setup, d.until = vendors.Unread, nil, time.Time{}
-	s, err := d.read(ctx, true)
+	s, err := d.readAll(ctx)
+	if errors.Is(err, untrusted.ErrTooLong) { // the operator's flows alone are too many
+		return d.onlyPasses(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -189,6 +200,11 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	_, err = d.run(ctx, &j)
 	return errors.Join(err, j.err())
+}
+
+// stays reports whether Remove leaves flows, as it does where the operator's lead to csig's tables.
+func (s *state) stays() bool {
+	return s.leadsTo(s.base) || slices.ContainsFunc(s.bases(), s.leadsTo)
 }
 
 // leadsTo reports whether flows that are not csig's may lead frames to its tables from a first one on.

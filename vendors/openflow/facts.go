@@ -79,6 +79,7 @@ type conditions struct {
 	frames   vlanrules.Verdict // whether they come to csig's tables
 	foreign  string            // what others have in csig's tables
 	anyVLAN  string            // which flows may hand over ordinary VLANs
+	stays    bool              // what Remove leaves is there after it
 	features features
 }
 
@@ -92,7 +93,7 @@ func (d *Driver) conditions(ctx context.Context, s *state) (c conditions, err er
 		tpid = d.setup.TPID
 	}
 	p := s.pathOf(tpid)
-	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.foreignNote(), p.takesVLANs(d.cfg.OrdinaryVLANs), *f}, nil
+	return conditions{p.verdict(s.base, d.cfg.OrdinaryVLANs), s.foreignNote(), p.takesVLANs(d.cfg.OrdinaryVLANs), s.stays(), *f}, nil
 }
 
 // same compares conditions, but for numbers in the reason that the next look may find
@@ -109,6 +110,9 @@ func (d *Driver) factsOf(ctx context.Context, s *state, c conditions) (vendors.F
 	f := facts(d.cfg.Platform)
 	if err := d.describe(ctx, &s.portNames, &f); err != nil {
 		return f, err
+	}
+	if !c.stays {
+		f.Off = nil
 	}
 	f.Rules.Entries, f.Rules.Shared = c.features.entries, c.features.entries > 0
 	f.Notes = append(f.Notes, fmt.Sprintf("OpenFlow %s, datapath %#x, csig's tables %d to %d", d.of.Version, d.of.Datapath.ID, d.cfg.Table, d.cfg.Table+tables-1))

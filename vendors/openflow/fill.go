@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -15,20 +16,29 @@ var _ vendors.TableFiller = (*Driver)(nil)
 // noPort is no port's number: no frame is handed over with it.
 const noPort = portMask
 
-// fillBatch is how many flows are added with one barrier, and nearPriorities how many
-// of them have the same match: S and T, as those of signals have.
+// Limits of Fill. A barrier is behind each fillBatch flows; a switch that takes as long as
+// slowFill for it gets no more: past the patience of a connection it would be lost, with the
+// flows there. maxFill is what a switch gets at most, whatever it promises.
 const (
-	fillBatch      = 64
-	nearPriorities = 32 * 8
+	fillBatch = 64
+	maxFill   = 1 << 16
+	slowFill  = 5 * time.Second
 )
 
-// filler is a flow as those of signals are, which no frame meets.
+// fillVIDs is how many flows differ in their VIDs, and samePriority how many have the same
+// priority: many priorities cost a switch more than many flows.
+const (
+	fillVIDs     = 1 << 11
+	samePriority = fillVIDs * 8
+)
+
+// filler is a flow as those of signals are, of T and a part of the VID, which no frame meets.
 func (p *pipeline) filler(i int) ofp.Flow {
 	return p.entry(tableLive, noPort, &vlanrules.Entry{
-		Priority: uint16(i / nearPriorities),
+		Priority: uint16(i / samePriority),
 		Match: vlanrules.Match{
-			PCP: vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(i / 32 % 8), Mask: 7},
-			VID: vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(i%32) << 7, Mask: 0xf80},
+			PCP: vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(i / fillVIDs % 8), Mask: 7},
+			VID: vlanrules.Field{Kind: vlanrules.Ternary, Value: uint16(i%fillVIDs) << 1, Mask: 0xffe},
 		},
 		Type: vlanrules.RewriteVID, VID: 1,
 	})
@@ -66,7 +76,9 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 		return 0, false, err
 	}
 	d.filled = true
+	most = min(most, maxFill)
 	for entries < most && !full {
+		began := d.cfg.Now()
 		n := min(fillBatch, most-entries)
 		mods := make([]ofp.Mod, n)
 		for j := range mods {
@@ -77,6 +89,7 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 		if err != nil {
 			return 0, false, err
 		}
+		took := d.cfg.Now().Sub(began)
 		if err := d.awaitEffect(ctx); err != nil {
 			return 0, false, err
 		}
@@ -87,6 +100,9 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 			full = true
 		}
 		i, entries = i+n, entries+n
+		if took >= slowFill && !full { // nor is it asked what it has
+			return entries, false, &vendors.BusyError{Took: took}
+		}
 	}
 	entries, _, err = count()
 	return entries, full, err
@@ -101,10 +117,25 @@ func (d *Driver) Drain(ctx context.Context) error {
 		return err
 	}
 	f := ofp.Flow{Table: d.cfg.Table + tableLive, Cookie: cookie, Match: to(noPort)}
+	// In parts, each with its barrier: a switch takes its time for each flow that goes.
+	for part := range 32 * 8 {
+		f.Match.VID, f.Match.VIDMask = ofp.VLANPresent|uint16(part%32)<<7, ofp.VLANPresent|0xf80
+		f.Match.PCP, f.Match.MatchPCP = uint8(part/32), true
+		if err := d.deleteAll(ctx, f); err != nil {
+			return err
+		}
+	}
+	f.Match = to(noPort)
+	err := d.deleteAll(ctx, f)
+	d.filled = d.filled && err != nil
+	return err
+}
+
+// deleteAll deletes csig's flows whose conditions are at least those of this one.
+func (d *device) deleteAll(ctx context.Context, f ofp.Flow) error {
 	refused, err := d.exchange(ctx, []ofp.Mod{{Kind: ofp.DeleteAll, Flow: &f, CookieMask: cookieMask}})
 	for _, r := range refused {
 		err = errors.Join(err, r)
 	}
-	d.filled = d.filled && err != nil
 	return err
 }

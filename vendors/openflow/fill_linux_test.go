@@ -1,9 +1,13 @@
 package openflow
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -52,5 +56,48 @@ func TestFill(t *testing.T) {
 		if l.driver.pipe.isFiller(&s.own[i]) {
 			t.Fatalf("a filler is left: %+v", s.own[i])
 		}
+	}
+}
+
+// TestFillIsBounded: a switch without a limit gets so many flows and no more, all of which go
+// again; one that takes too long to answer gets no more from then on.
+func TestFillIsBounded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2, oftest.Faults{})
+	left := func() int {
+		t.Helper()
+		flows, err := l.driver.of.Flows(t.Context(), ofp.Filter{Table: DefaultTable + tableLive})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(flows)
+	}
+	if f, err := l.driver.Probe(t.Context()); err != nil || f.Rules.Entries <= maxFill { // by which csig qualify tells the memory of a CPU
+		t.Errorf("Open vSwitch promises %d entries, %v", f.Rules.Entries, err)
+	}
+	if n, full, err := l.driver.Fill(t.Context(), 1_000_000); n != maxFill || full || err != nil || left() != maxFill {
+		t.Fatalf("%d, %v, %v; the switch has %d", n, full, err, left())
+	}
+	if err := l.driver.Drain(t.Context()); err != nil || left() != 0 {
+		t.Fatalf("%v; %d are left", err, left())
+	}
+
+	var late atomic.Int64
+	begun := time.Now()
+	slow := l.open(t, Config{OrdinaryVLANs: NotHandedOver})
+	slow.cfg.Now = func() time.Time { return begun.Add(time.Duration(late.Load())) }
+	changes := 0
+	l.proxy.Set(func(f *oftest.Faults) {
+		f.After = func(m oftest.Message) {
+			if changes++; changes == 3*fillBatch-1 {
+				late.Store(int64(slowFill))
+			}
+		}
+	})
+	n, full, err := slow.Fill(t.Context(), 1000)
+	l.proxy.Set(func(f *oftest.Faults) { f.After = nil })
+	busy := (*vendors.BusyError)(nil)
+	if n != 3*fillBatch || full || !errors.As(err, &busy) || busy.Took != slowFill || left() != n {
+		t.Errorf("%d, %v, %v; the switch has %d", n, full, err, left())
 	}
 }

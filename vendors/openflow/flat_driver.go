@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -159,6 +160,9 @@ func (d *Flat) Observe(ctx context.Context) (vendors.Setup, error) {
 		return vendors.Setup{}, err
 	}
 	seen, err := d.read(ctx)
+	if errors.Is(err, untrusted.ErrTooLong) {
+		return d.observeOwn(ctx, err)
+	}
 	if err != nil {
 		return vendors.Setup{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -156,7 +157,16 @@ func (d *Flat) Release(ctx context.Context) error {
 
 // Remove deletes csig's flows and groups.
 func (d *Flat) Remove(ctx context.Context) error {
-	err := d.clear(ctx, func(*ofp.Flow) bool { return true })
+	all := func(*ofp.Flow) bool { return true }
+	err := d.clear(ctx, all)
+	if errors.Is(err, untrusted.ErrTooLong) { // that ended the connection
+		if err = d.connect(ctx); err == nil {
+			err = d.deleteAll(ctx, ofp.Flow{Table: d.cfg.Table, Cookie: cookie})
+		}
+		if err == nil {
+			err = d.clear(ctx, all)
+		}
+	}
 	d.f, d.setup, d.known = nil, nil, vendors.Unread
 	return err
 }

@@ -93,6 +93,9 @@ func (k *Keys) Place(func(string) string) (string, bool) {
 	return fmt.Sprintf("OpenFlow port %d", cmp.Or(k.Port, defaultPort)), true
 }
 
+// IsMaster reports whether csig is to make slaves of all other controllers.
+func (k *Keys) IsMaster() bool { return k.Role == "master" }
+
 // defaultPort is IANA's for OpenFlow.
 const defaultPort = 6653
 
@@ -125,7 +128,7 @@ func (k *Keys) Session(address string) (ofp.Config, error) {
 	if !k.Plaintext {
 		c.TLS.Peer = cmp.Or(k.TLS.ServerName, address)
 	}
-	if k.Role == "master" {
+	if k.IsMaster() {
 		c.Role = ofp.RoleMaster
 	}
 	if c.Listen = k.Listen; c.Listen != "" {

@@ -63,3 +63,97 @@ func TestSharedNames(t *testing.T) {
 		t.Error(flows)
 	}
 }
+
+// TestNameIsLost: a port that updates or strips does not pass tags when the switch calls it
+// otherwise, as when a second port of a long name comes: it falls back, or goes on stripping,
+// until a port has its name again or the setup is without it. A driver that starts then finds
+// the same.
+func TestNameIsLost(t *testing.T) {
+	t.Parallel()
+	const name = "Ten-GigabitEthe"
+	for _, action := range []vlanrules.Action{vlanrules.Update, vlanrules.Strip} {
+		t.Run(action.String(), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 1, oftest.Faults{})
+			add := func(n int) {
+				l.Ports = append(l.Ports, l.AddWire(l.Bridge, "Ten-GigabitEthernet1-0-"+string(rune('0'+n)), n))
+			}
+			add(2)
+			l.handOver(3)
+			l.apply(t, setupFor(ports(action, name)...))
+			held := noTag
+			if action == vlanrules.Update {
+				l.update(t, time.Minute, seven(name))
+				l.is(t, "the only one of its name", 2, 7<<7|5)
+				held = stale
+			} else {
+				l.is(t, "the only one of its name", 2, held)
+			}
+			add(3)
+			// The other one does not come first: it is given no setup, and has no other name for the
+			// port than the one that it finds.
+			for i, what := range []string{"the same driver", "another driver"} {
+				d := l.driver
+				if i > 0 {
+					d = l.open(t, Config{OrdinaryVLANs: NotHandedOver})
+				}
+				l.clock += checkEvery
+				var list []vendors.PortUpdate
+				if action == vlanrules.Update {
+					list = append(list, seven(name))
+				}
+				_, err := d.Update(t.Context(), list, time.Minute)
+				if d == l.driver && (err == nil || !strings.Contains(err.Error(), "2 ports of the switch have this name")) {
+					t.Errorf("%s: %v", what, err)
+				}
+				l.is(t, what+", of a port that has lost its name", 2, held)
+				l.is(t, what+", of one that it never had", 3, best)
+			}
+			l.apply(t, setupFor())
+			l.is(t, "without it in the setup", 2, best)
+		})
+	}
+}
+
+// rename has the switch call a port otherwise.
+func (l *lab) rename(from, to string, number int) {
+	l.Vsctl("del-port", l.Bridge, from)
+	l.Ports[number-1] = l.AddWire(l.Bridge, to, number)
+}
+
+// TestNameMoves: where the name of a port goes to another one, and where flows are lost while
+// no port has it, the one that had it does not pass tags; the other one has its values.
+func TestNameMoves(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3, oftest.Faults{})
+	setup := setupFor(ports(vlanrules.Update, "p2")...)
+	l.apply(t, setup)
+	l.update(t, time.Minute, seven("p2"))
+	l.is(t, "as it was", 2, 7<<7|5)
+	update := func() {
+		l.clock += checkEvery
+		if _, err := l.driver.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Minute); err == nil || !strings.Contains(err.Error(), "px") && !strings.Contains(err.Error(), "no such port") {
+			t.Errorf("%v", err)
+		}
+	}
+	l.rename("p2", "px", 2)
+	update()
+	l.is(t, "renamed", 2, stale)
+	for _, table := range []string{"table=10", "table=11", "table=12"} {
+		l.Flow("del-flows", table)
+	}
+	update()
+	l.is(t, "renamed, and the flows are lost", 2, stale)
+	l.rename("p3", "p2", 3)
+	update()
+	l.is(t, "its name is another port's", 2, stale)
+	update()
+	l.is(t, "its name is another port's, later", 2, stale)
+	l.is(t, "the port that has the name", 3, 7<<7|5)
+	if err := l.driver.Apply(t.Context(), setup); err == nil || !strings.Contains(err.Error(), "it was called p2") {
+		t.Errorf("%v", err)
+	}
+	l.is(t, "applied again", 2, stale)
+	l.apply(t, setupFor())
+	l.is(t, "without it in the setup", 2, best)
+}

@@ -30,6 +30,9 @@ func TestRemove(t *testing.T) {
 		if tc.flow != "" {
 			l.Flow("add-flow", tc.flow)
 		}
+		if f, err := l.driver.Probe(t.Context()); err != nil || len(f.Off) != min(tc.stay, 1) {
+			t.Errorf("%s: csig says of what stays after csig off: %v, %v", tc.name, f.Off, err)
+		}
 		for range 2 {
 			if err := l.driver.Remove(t.Context()); err != nil {
 				t.Fatalf("%s: %v", tc.name, err)

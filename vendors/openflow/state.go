@@ -19,7 +19,8 @@ type state struct {
 	foreign []ofp.Flow // foreign ones in csig's tables
 	others  []ofp.Flow // foreign ones in other tables, where they were read
 	groups  map[uint32]*ofp.Group
-	base    uint8 // the first of csig's tables, as they are to be
+	moved   map[uint32]string // the driver's
+	base    uint8             // the first of csig's tables, as they are to be
 
 	setup  vendors.Setup // that was recorded, without ports
 	found  bool
@@ -29,7 +30,7 @@ type state struct {
 
 // read reads the switch: csig's tables, or with all every table and the groups.
 func (d *Driver) read(ctx context.Context, all bool) (*state, error) {
-	s := &state{base: d.cfg.Table}
+	s := &state{base: d.cfg.Table, moved: d.moved}
 	var err error
 	if s.portNames, err = d.readPorts(ctx); err != nil {
 		return nil, err
@@ -296,10 +297,16 @@ func (s *state) constant(pipe *pipeline) (out []wanted) {
 	}
 	add("", pipe.unleased())
 	add("", pipe.record()...)
+	orphans := s.orphans(pipe.setup)
 	for _, number := range s.numbers() {
 		name := s.names[number]
 		action := pipe.setup.ActionOf(name)
-		switch {
+		switch was, orphan := orphans[number]; {
+		case orphan && was == vlanrules.Update:
+			add(name, pipe.port(number, was)...)
+			add(name, pipe.fallback(number))
+		case orphan && was == vlanrules.Strip:
+			add(name, pipe.strip(tableSelect, priorityStrip, number), pipe.pass(number, true))
 		case action == vlanrules.Update:
 			add(name, pipe.port(number, action)...)
 		case action == vlanrules.Strip:
@@ -308,6 +315,29 @@ func (s *state) constant(pipe *pipeline) (out []wanted) {
 			add(name, pipe.pass(number, pipe.setup.HasPort(name)))
 		}
 	}
+	return out
+}
+
+// orphans are the ports that were in the setup, by their numbers, and that the switch calls
+// otherwise now: those of which this driver knows it (moved), and those whose flows update or
+// strip tags while the setup has a port that is not found. They fall back, or go on stripping,
+// and do not pass tags as they are.
+func (s *state) orphans(setup *vendors.Setup) map[uint32]vlanrules.Action {
+	out := map[uint32]vlanrules.Action{}
+	if slices.ContainsFunc(setup.Ports, func(p vendors.PortSetup) bool { return s.number[p.Port] == 0 }) {
+		for number, is := range s.portFlows() {
+			switch {
+			case is.updates:
+				out[number] = vlanrules.Update
+			case is.strip:
+				out[number] = vlanrules.Strip
+			}
+		}
+	}
+	for number, name := range s.moved {
+		out[number] = setup.ActionOf(name)
+	}
+	maps.DeleteFunc(out, func(number uint32, _ vlanrules.Action) bool { return setup.HasPort(s.names[number]) })
 	return out
 }
 

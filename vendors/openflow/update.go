@@ -69,6 +69,9 @@ func (d *Driver) write(ctx context.Context, updates []vendors.PortUpdate, start 
 	if err := d.renew(ctx, until, lease); err != nil {
 		return errs, err
 	}
+	for _, p := range d.ports {
+		res.Entries += len(p.have)
+	}
 	d.until, res.Lease = until, time.Duration(ofp.Seconds(lease))*time.Second
 	return errs, nil
 }

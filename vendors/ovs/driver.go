@@ -35,6 +35,11 @@ type Config struct {
 	Who  string
 	Take bool
 
+	// Role is requested before the first flow is changed; 0: none. Guard is of a bridge that
+	// several controllers share: the next takes it from the one before.
+	Role  ofp.Role
+	Guard *ofp.Guard
+
 	// Dial connects to a unix socket of the switch; nil is this machine.
 	Dial func(ctx context.Context, path string) (net.Conn, error)
 	// Done is called by Close, where it is not nil.
@@ -179,6 +184,9 @@ func (d *Driver) connect(ctx context.Context) error {
 	defer cancel()
 	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
 	c, err := d.cfg.Dial(ctx, at)
+	if errors.As(err, new(*vendors.PermanentError)) { // it has its own advice
+		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
+	}
 	if err != nil {
 		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
 	}
@@ -189,6 +197,10 @@ func (d *Driver) connect(ctx context.Context) error {
 			return &vendors.PermanentError{Err: fmt.Errorf("bridge %s does not speak OpenFlow 1.4: ovs-vsctl add bridge %s protocols OpenFlow14 (%w)", d.cfg.Bridge, d.cfg.Bridge, err)}
 		}
 		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
+	}
+	of.Want(d.cfg.Role)
+	if d.cfg.Guard != nil {
+		of.Guard(d.cfg.Guard)
 	}
 	d.of = of
 	return nil

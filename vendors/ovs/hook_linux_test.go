@@ -3,6 +3,7 @@ package ovs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -95,7 +96,11 @@ func TestFlood(t *testing.T) {
 	third := &sandwich{Switch: s.Switch, in: s.in, out: second}
 	third.becomes(t, soon, []tag{best}, best)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1, vendors.PortSetup{Port: "swp2", Action: vlanrules.Update}))
-	update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
+	res := update(t, s.driver, time.Minute, at7, vendors.PortUpdate{Port: "swp2", Intents: []vlanrules.Intent{bucket(quantize.MinABW, 9, 6)}})
+	live := s.Ofctl("--no-stats", "dump-flows", "csig", fmt.Sprintf("table=%d", s.driver.pipe.base+tableLive))
+	if flows := strings.Count(live, ",reg15="); res.Entries != flows || flows == 0 {
+		t.Errorf("the driver counts %d entries, the bridge has %d\n%s", res.Entries, flows, live)
+	}
 	s.both(t, second)
 
 	// Its number is another's: what joined the old one goes, and no foreign change is reported.

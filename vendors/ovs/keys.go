@@ -25,7 +25,11 @@ type Keys struct {
 	Bridge string `key:"bridge,need" is:"line 64" hint:"the name of the bridge: ovs-vsctl list-br" doc:"Its name."`
 	RunDir string `key:"run_dir" is:"path" default:"/var/run/openvswitch" doc:"Folder of Open vSwitch's sockets; /var/run/openvswitch unless given."` // on the device
 	Table  uint8  `key:"table" range:"1 249" default:"60" low:"every frame begins in table 0, which is the bridge's own" hint:"1 or more, e.g. table: 60" doc:"The first of csig's six flow tables; 60 unless given."`
+	Role   string `key:"role" words:"equal master" hash:"late" doc:"equal unless given; master makes every other controller of the bridge a slave, and is for bridges without one: csig-controller then fences owners of before."`
 }
+
+// IsMaster reports whether csig is to make slaves of all other controllers.
+func (k *Keys) IsMaster() bool { return k.Role == "master" }
 
 // Check wants the bridge of one device.
 func (k *Keys) Check(m inventory.Mapping) {

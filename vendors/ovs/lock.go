@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // One writer drives a bridge at a time, be it an agent, csig apply or csig off:
@@ -179,6 +181,17 @@ func (d *Driver) checkOwner() error {
 	return nil
 }
 
+// follows reports whether the bridge is this controller's to take from a process of that name:
+// where controllers share devices, and it is one of them, and csig alone has the bridge.
+func (d *Driver) follows(writer string) bool {
+	return d.cfg.Guard != nil && d.cfg.Role == ofp.RoleMaster && strings.HasPrefix(writer, d.who()+processIs)
+}
+
+// processIs comes between the owner's name and its process.
+const processIs = ", process "
+
+func (d *Driver) who() string { return cmp.Or(d.cfg.Who, "csig") }
+
 // ownerName is the name that this driver writes as the owner. The number at its end
 // distinguishes it from other containers' process 1.
 func (d *Driver) ownerName() string {
@@ -186,5 +199,5 @@ func (d *Driver) ownerName() string {
 	if err != nil {
 		host = "a machine without a name"
 	}
-	return fmt.Sprintf("%s, process %d on %s (%08x)", cmp.Or(d.cfg.Who, "csig"), os.Getpid(), host, d.instance)
+	return fmt.Sprintf("%s%s%d on %s (%08x)", d.who(), processIs, os.Getpid(), host, d.instance)
 }

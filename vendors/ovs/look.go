@@ -78,8 +78,8 @@ func (d *Driver) inquire(a *answer) (err error) {
 			a.info.writer = ""
 		}
 	}
-	if a.had && !a.info.held && a.info.writer == d.ownerName() {
-		// A previous connection of ours, whose end was not noticed.
+	if a.had && !a.info.held && (a.info.writer == d.ownerName() || d.follows(a.info.writer)) {
+		// A previous connection of ours, whose end was not noticed, or the owner before.
 		if _, err = d.db.claim(d.cfg.Bridge, d.ownerName(), true); err != nil {
 			return err
 		}

@@ -109,6 +109,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		d.known.Doubt()
 		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
+	for _, p := range d.ports {
+		res.Entries += len(p.have)
+	}
 	res.Leased, d.until = true, until
 	res.Lease = time.Duration(ofp.Seconds(lease)) * time.Second
 	if errs == nil {

@@ -32,7 +32,7 @@ func Offline() vendors.Facts {
 			"no public program between csig and a switch writes these objects: csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (docs/sai.md)",
 			"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
 			"what is bound on the switch updates tags at every port that does not strip, also at those that the fleet file does not name, with the locator 0",
-			"on_stale and leases have no meaning there: the chip's own signal does not grow old",
+			"no lease has to be renewed, and on_stale has no meaning there: the chip measures by itself, and its signal does not grow old",
 			"its buckets of ABW are in bytes/s and those of ABW/C in percents (" + spec + "§4.6), and every switch of the fabric has to have the same interval (§3.3)",
 		},
 		Off: []string{"the objects of its recording stay until a person plays the one that csig plan --remove --commands writes"},
@@ -81,6 +81,8 @@ func facts(c *Capabilities) vendors.Facts {
 	return f
 }
 
+const ownInterval = "no public attribute sets its interval"
+
 const unknownCapabilities = "what the switch supports is not known: management.sai.capabilities has its answers to SAI's capability queries"
 
 // OfflineFBOSS is what FBOSS's own tests have a switch do.
@@ -112,6 +114,7 @@ func OfflineFBOSS() vendors.Facts {
 	f := Offline()
 	f.Platform, f.Traits, f.Frames = FBOSS.Name, t, nil
 	f.Wide = vendors.Refusal("FBOSS has compact tags alone")
+	f.Interval = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: ownInterval}
 	f.Update.Reason = "its chip does it with 8 buckets a signal, once a person has set the attributes that csig writes: csig reaches no switch"
 	f.Passthrough.Reason = "what it does with tags before its attributes are set is not stated"
 	f.Notes = []string{

@@ -61,7 +61,7 @@ func thresholds(sig quantize.Signal, b *quantize.Buckets) (U32s, error) {
 // fbossSwitch makes what all ports share, in order.
 func fbossSwitch(p *quantize.Profile) (out []setting, degraded vlanrules.Verdict, err error) {
 	var errs []error
-	degraded = also(degraded, "no public attribute sets its interval")
+	degraded = also(degraded, ownInterval)
 	if p.Layout != quantize.Draft00 {
 		errs = append(errs, lacks("layout "+p.Layout.String(), "FBOSS has the layout of draft-00"))
 	}

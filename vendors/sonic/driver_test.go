@@ -210,6 +210,14 @@ func (l *lab) update(updates ...vendors.PortUpdate) vendors.UpdateResult {
 		l.t.Fatalf("update %+v: %+v, %v\nrefused: %v", updates, res, err, l.sw.Refusals())
 	}
 	l.exact()
+	entries := 0
+	for port := range l.byName {
+		_, n := l.sw.Entries(port)
+		entries += n
+	}
+	if res.Entries != entries {
+		l.t.Errorf("the driver counts %d entries, the switch has %d", res.Entries, entries)
+	}
 	return res
 }
 

@@ -1,6 +1,7 @@
 package sonic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,12 @@ func (d *Driver) checkListeners(ctx context.Context) (mq *sonicmq.Conn, err erro
 		return mq, err
 	}
 	list, _ := redis.String(answers[0], nil) // "" where Redis has no such command
-	if strings.Count(list, " name="+sonicdb.ClientName+" ") >= others+ours {
+	if ours == 0 {                           // else it is another's to end this one's
+		if any, err := d.db.EndOthers(ctx, list); any || err != nil {
+			return mq, cmp.Or(err, errEnded)
+		}
+	}
+	if strings.Count(list, " name="+sonicdb.ClientName+" ")+strings.Count(list, " name="+sonicdb.SharedName+" ") >= others+ours {
 		return mq, &vendors.PermanentError{Err: errOtherCSIG}
 	}
 	channel := responses
@@ -212,5 +218,8 @@ func (d *Driver) noListener(ctx context.Context, channel string) error {
 	}
 	return fmt.Errorf("no process listens to %s, which is APPL_DB's by %s: %w; %s", channel, layout.From, ErrSilent, what)
 }
+
+// errEnded passes by itself: the next try finds none.
+var errEnded = errors.New("the session of the switch's former owner was ended: csig goes on at its next cycle")
 
 var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")

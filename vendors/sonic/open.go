@@ -32,6 +32,9 @@ func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	if !how.Password.IsZero() {
 		opt.Password = how.Password.Resolve
 	}
+	if cfg.Owner != nil {
+		opt.Token = cfg.Owner.Token
+	}
 	switch {
 	case dev.Local:
 		opt.Dial = (&net.Dialer{}).DialContext

@@ -47,7 +47,10 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.write(ctx, cmds...); err != nil {
 		return err
 	}
-	return d.clearNotes(ctx, first)
+	if err := d.clearNotes(ctx, first); err != nil {
+		return err
+	}
+	return d.write(ctx, d.db.Unfence()...)
 }
 
 // empty deletes what orchagent has of ours.

@@ -37,6 +37,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 		return res, err
 	}
 	res.Leased = true
+	for _, p := range d.byName {
+		res.Entries += len(p.have)
+	}
 	return res, err
 }
 

@@ -51,6 +51,17 @@ func (a *authenticator) methods() ([]ssh.AuthMethod, error) {
 	return out, nil
 }
 
+// tried is what to look at where the switch takes none of it.
+func (a *authenticator) tried() string {
+	switch keys := a.login.Key != "" || a.login.Agent; {
+	case keys && !a.login.Password.IsZero():
+		return "the switch's authorized_keys, and the password"
+	case keys:
+		return "the switch's authorized_keys"
+	}
+	return "the user and the password"
+}
+
 func (a *authenticator) password() (string, error) {
 	p, err := a.login.Password.Resolve(a.ctx)
 	if err != nil {

@@ -153,7 +153,7 @@ func connect(ctx context.Context, cfg Config, host string) (*Client, error) {
 		case login.sent.Load() > maxLogin:
 			return nil, fmt.Errorf("it sends more than %d bytes before the login is done", maxLogin)
 		case strings.Contains(err.Error(), "unable to authenticate"):
-			return nil, fmt.Errorf("login as %s is refused: try ssh -l %s %s by hand, and look at the switch's authorized_keys (%w)", cfg.Login.User, cfg.Login.User, cfg.Address, err)
+			return nil, fmt.Errorf("login as %s is refused: try ssh -l %s %s by hand, and look at %s (%w)", cfg.Login.User, cfg.Login.User, cfg.Address, auth.tried(), err)
 		}
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func TestLogin(t *testing.T) {
 		{"no such key", func(l *inventory.SSH) { l.Key = filepath.Join(dir, "none") }, "no such file"},
 		{"a key that others may read", func(l *inventory.SSH) { l.Key = open }, "chmod 600"},
 		{"no agent", func(l *inventory.SSH) { l.Key = ""; l.Agent = true }, "SSH_AUTH_SOCK"},
-		{"a password where none is taken", func(l *inventory.SSH) { l.Key = ""; l.Password.Env = "CSIG_TEST_WRONG" }, "refused"},
+		{"a password where none is taken", func(l *inventory.SSH) { l.Key = ""; l.Password.Env = "CSIG_TEST_WRONG" }, "look at the user and the password"},
 		{"nothing", func(l *inventory.SSH) { l.Key = "" }, "nothing to log in with"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

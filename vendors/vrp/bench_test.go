@@ -65,7 +65,7 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 	}
 	b.server = clitest.New(t, b.Shell)
 	cfg := Config{Platform: platform, Updates: true, Now: now, Settle: 10 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login})
+		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login}, nil)
 	}}
 	if change != nil {
 		change(&cfg)

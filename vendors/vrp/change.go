@@ -51,7 +51,7 @@ func (c *change) first(s *qos.Script) error {
 		}
 	}
 	c.fresh, c.ops = !there, len(ops)
-	c.out = append(s.View.Deleted(c.port, at, ops), slices.DeleteFunc(strays, func(class string) bool { return !s.View.Own(c.port, class) })...)
+	c.out = append(s.View.Deleted(c.port, at, ops), strays...)
 	if err := s.Add(c.port, ops); err != nil {
 		return &vendors.PermanentError{Port: c.port, Err: err}
 	}

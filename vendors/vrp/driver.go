@@ -40,7 +40,7 @@ type Driver struct {
 
 	identity vendors.Identity
 	view     *view // nil: unread
-	read     time.Time
+	compared time.Time
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	refused  []error        // *PermanentError of ports that cannot have it as the switch is configured
 	signals  map[string]*vendors.PortSignal
@@ -83,7 +83,7 @@ func (d *Driver) connect(ctx context.Context) error {
 	if id := profiles[d.profile.other].identity(lines); id.Version != "" {
 		return &vendors.PermanentError{Err: fmt.Errorf("it runs %s %s, and platform %s is %s: its platform is %s", profiles[d.profile.other].runs, id.Version, d.profile.name, d.profile.runs, d.profile.other)}
 	}
-	return &vendors.PermanentError{Err: fmt.Errorf("display version shows no %s", d.profile.runs)}
+	return &vendors.PermanentError{Err: fmt.Errorf("display version shows no %s: is it such a switch, and does it answer at this address (platform, address, management)?", d.profile.runs)}
 }
 
 // hangUp ends the session. What a change that it carried has done is unknown.
@@ -124,7 +124,7 @@ func (d *Driver) look(ctx context.Context) error {
 	if err := d.states(ctx, v); err != nil {
 		return err
 	}
-	d.view, d.read = v, d.cfg.Now()
+	d.view = v
 	return nil
 }
 
@@ -369,7 +369,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 }
 
 // Dial opens a session with the command line of a platform's switch, without log messages
-// among its answers.
-func Dial(ctx context.Context, platform string, cfg ssh.Config) (*cli.Session, error) {
-	return cli.Dial(ctx, profiles[platform].session(cli.Config{SSH: cfg}))
+// among its answers. Its owner is nil where no other controller drives the switch.
+func Dial(ctx context.Context, platform string, cfg ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
+	return cli.Dial(ctx, profiles[platform].session(cli.Config{SSH: cfg, Owner: owner}))
 }

@@ -63,7 +63,7 @@ func newLab(t testing.TB, platform string) *lab {
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
 	d := Open(Config{Platform: l.platform, Updates: true, Settle: 20 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login}, nil)
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

@@ -72,6 +72,7 @@ func (p *profile) session(c cli.Config) cli.Config {
 	c.Platform = cli.VRP
 	c.Start = []string{"undo terminal monitor"}
 	c.Refusals = []string{"Error:"}
+	c.Users = &cli.Users{List: "display users", End: []string{"kill user-interface %s", "free user-interface %s"}} // VRP 8, VRP 5
 	c.Prompt = `(?im)^\[[~*]?[\w.\-@/:]{1,96}\]$`
 	if p.commits {
 		c.Commit, c.Discard = "commit", "clear configuration candidate"

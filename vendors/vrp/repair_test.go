@@ -183,7 +183,7 @@ func TestRepair(t *testing.T) {
 			case !errors.As(err, &permanent) || permanent.Port != b.p1 || !strings.Contains(err.Error(), tc.foreign):
 				t.Errorf("%s: %v", name, err)
 			case b.table(t, b.p1) != broken: // where csig's policy is in force it has the fallback
-				if got := b.table(t, b.p1); tc.name != "a classifier" || !strings.HasPrefix(got, fallback) || !strings.Contains(got, "[theirs]") {
+				if got := b.table(t, b.p1); tc.name != "a classifier" || !strings.HasPrefix(got, fallback) || !strings.Contains(b.Running(), "classifier theirs behavior theirs") {
 					t.Errorf("%s: %s", name, got)
 				}
 			case tc.name == "a classifier":

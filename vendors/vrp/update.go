@@ -92,7 +92,7 @@ func (d *Driver) takeOver(ctx context.Context) error {
 		return vendors.NoSetup(have.Damaged)
 	}
 	d.start(have.Wanted())
-	d.read = time.Time{}
+	d.compared = time.Time{}
 	return nil
 }
 
@@ -102,12 +102,13 @@ func (d *Driver) alive() bool { return d.view != nil && !d.lost() }
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it. Ports that cannot have their setup any more keep their policy, with the fallback in it.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.alive() && d.cfg.Now().Sub(d.read) < recheck {
+	if d.alive() && d.cfg.Now().Sub(d.compared) < recheck {
 		return nil
 	}
 	if err := d.look(ctx); err != nil {
 		return err
 	}
+	d.compared = d.cfg.Now()
 	d.refused = d.view.refusals(updating(d.setup))
 	changes, err := Diff(d.cfg.Platform, d.view.setup(), *d.setup)
 	if err != nil {
@@ -161,7 +162,7 @@ func (d *Driver) Release(ctx context.Context) error {
 			return nil
 		}
 		if d.start(have.Wanted()); have.TPID != 0 {
-			d.read = time.Time{} // a change that broke off is repaired first
+			d.compared = time.Time{} // a change that broke off is repaired first
 		}
 	}
 	var list []vendors.PortUpdate

@@ -65,7 +65,14 @@ type Server struct {
 
 	mu     sync.Mutex // guards what follows
 	faults Faults
-	lines  []string
+	lines  []Line
+	logins []*Login
+}
+
+// Line is a command that was carried out.
+type Line struct {
+	Text string
+	By   *Login
 }
 
 // New starts a switch; open makes the interpreter of a login. It ends with the test.
@@ -90,11 +97,19 @@ func (s *Server) Set(f Faults) {
 	s.faults = f
 }
 
-// Lines are the commands that were carried out so far.
-func (s *Server) Lines() []string {
+// Log is what was carried out so far.
+func (s *Server) Log() []Line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.lines)
+}
+
+// Lines are the commands of Log.
+func (s *Server) Lines() (lines []string) {
+	for _, l := range s.Log() {
+		lines = append(lines, l.Text)
+	}
+	return lines
 }
 
 // Forget empties Lines.
@@ -132,7 +147,7 @@ func (s *Server) serve(conn net.Conn, cfg *ssh.ServerConfig) {
 			_ = r.Reply(shell || r.Type == "pty-req", nil)
 			if shell {
 				go ssh.DiscardRequests(reqs)
-				s.session(ch)
+				s.session(ch, sc.User(), conn)
 				return
 			}
 		}
@@ -140,10 +155,15 @@ func (s *Server) serve(conn net.Conn, cfg *ssh.ServerConfig) {
 }
 
 // session reads commands, echoing what comes as it comes.
-func (s *Server) session(ch io.ReadWriteCloser) {
+func (s *Server) session(ch io.ReadWriteCloser, user string, conn net.Conn) {
 	defer ch.Close()
+	login, out := s.logIn(user, conn)
+	defer out()
 	s.work.Lock()
 	sh := s.open()
+	if in, ok := sh.(LogIn); ok {
+		in.LogIn(login, s.Logins)
+	}
 	prompt := sh.Prompt()
 	s.work.Unlock()
 	if end, ok := sh.(interface{ Ended() }); ok { // it gives back locks
@@ -161,12 +181,12 @@ func (s *Server) session(ch io.ReadWriteCloser) {
 	for {
 		b, err := in.ReadByte()
 		switch {
-		case err != nil:
+		case err != nil || login.ended.Load():
 			return
 		case b == 3: // Ctrl-C
 			line = nil
 		case b == '\r' || b == '\n':
-			if !put(ch, "\r\n") || !s.command(ch, in, sh, strings.TrimSpace(string(line))) {
+			if !put(ch, "\r\n") || !s.command(ch, in, sh, Line{strings.TrimSpace(string(line)), login}) {
 				return
 			}
 			line = nil
@@ -201,7 +221,8 @@ func put(w io.Writer, text string) bool {
 
 // command carries out a line and writes the answer and the next prompt; false ends the
 // session.
-func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, line string) bool {
+func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, given Line) bool {
+	line := given.Text
 	s.mu.Lock()
 	f := s.faults
 	s.mu.Unlock()
@@ -219,19 +240,20 @@ func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, line string) 
 			return f.NoPrompt || put(ch, sh.Prompt())
 		}
 	}
-	answer, end := s.carryOut(sh, line, f.After)
+	answer, end := s.carryOut(sh, given, f.After)
 	if drop || end {
 		return false
 	}
 	return page(ch, in, sh, answer) && put(ch, sh.Prompt())
 }
 
-func (s *Server) carryOut(sh Shell, line string, after func(string)) (answer string, end bool) {
+func (s *Server) carryOut(sh Shell, given Line, after func(string)) (answer string, end bool) {
+	line := given.Text
 	s.work.Lock()
 	defer s.work.Unlock()
 	if line != "" {
 		s.mu.Lock()
-		s.lines = append(s.lines, line)
+		s.lines = append(s.lines, given)
 		s.mu.Unlock()
 	}
 	answer, end = sh.Do(line)

@@ -176,14 +176,16 @@ func (v *View) entry(b Binding, at Position) (e vlanrules.Entry, ok bool) {
 }
 
 // Table is a port's policy as rows, the first with the highest priority. Strays are bindings
-// of classifiers that have csig's names and are not as csig left them.
+// of csig's names that are not as csig left them; foreign ones (ForeignIn) are neither.
 func (v *View) Table(dst vlanrules.Table, port string, at Position) (t vlanrules.Table, strays []string) {
 	list := v.Policies[PolicyName(port)]
 	t = dst[:0]
 	for i, b := range list {
 		e, ok := v.entry(b, at)
 		if !ok {
-			strays = append(strays, b.Class)
+			if b.own() {
+				strays = append(strays, b.Class)
+			}
 			continue
 		}
 		e.Priority = uint16(len(list) - i)
@@ -211,11 +213,6 @@ func (b *Binding) own() bool {
 	_, class := ParseClass(b.Class)
 	_, behavior := ParseBehavior(b.Behavior)
 	return class && behavior
-}
-
-// Own reports whether a port's policy has a classifier by a binding of csig's.
-func (v *View) Own(port, class string) bool {
-	return slices.ContainsFunc(v.Policies[PolicyName(port)], func(b Binding) bool { return b.Class == class && b.own() })
 }
 
 // uses reports whether any policy has a binding of which is reports true.

@@ -112,6 +112,8 @@ func (s *shell) display(w []string) string {
 			}
 		}
 		return b.String()
+	case text == "users" && s.logins != nil:
+		return s.users()
 	case text == "version":
 		return "H3C Comware Software, Version 7.1.070, Release 3507P02\nCopyright (c) 2004-2017 New H3C Technologies Co., Ltd. All rights reserved.\nH3C S5130S-28S-HI uptime is 0 weeks, 0 days, 3 hours, 7 minutes\nLast reboot reason : Cold reboot\n"
 	case w[0] == "interface" && len(w) <= 2:

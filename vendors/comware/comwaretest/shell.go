@@ -1,8 +1,13 @@
 package comwaretest
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 
 // Errors of Comware's command line.
@@ -42,10 +47,16 @@ type view struct {
 
 // shell is one login.
 type shell struct {
-	c     *Switch
-	views []view // above user view
-	page  int
+	c      *Switch
+	views  []view // above user view
+	page   int
+	own    *clitest.Login
+	logins func() []*clitest.Login
+	ends   *clitest.Login // if the answer is yes
 }
+
+// LogIn implements clitest.LogIn.
+func (s *shell) LogIn(own *clitest.Login, all func() []*clitest.Login) { s.own, s.logins = own, all }
 
 func (s *shell) view() view {
 	if len(s.views) == 0 {
@@ -55,6 +66,9 @@ func (s *shell) view() view {
 }
 
 func (s *shell) Prompt() string {
+	if s.ends != nil {
+		return fmt.Sprintf("Are you sure to free line vty%d? [Y/N]:", s.ends.Line)
+	}
 	name := s.c.Name
 	switch v := s.view(); v.kind {
 	case user:
@@ -88,11 +102,18 @@ func (s *shell) Page() (int, string) { return s.page, "---- More ----" }
 // Do carries out one line.
 func (s *shell) Do(line string) (string, bool) {
 	w := strings.Fields(line)
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if l := s.ends; l != nil {
+		if s.ends = nil; strings.EqualFold(line, "y") {
+			l.End()
+			return " [OK]", false
+		}
+		return "", false
+	}
 	if len(w) == 0 {
 		return "", false
 	}
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
 	answer, end := s.do(w)
 	if now := s.c.running(); now != s.c.text {
 		s.c.text = now
@@ -154,9 +175,43 @@ func (s *shell) user(w []string) string {
 	case "save", "save force":
 		s.c.saves++
 	default:
+		if len(w) == 4 && w[0] == "free" && (w[1] == "line" && !s.c.Old || w[1] == "user-interface") && w[2] == "vty" {
+			return s.free(w[3])
+		}
 		return unrecognized
 	}
 	return ""
+}
+
+// free asks whether to end a login.
+func (s *shell) free(line string) string {
+	for _, l := range s.logins() {
+		switch {
+		case strconv.Itoa(l.Line) != line:
+		case s.c.Unprivileged || l == s.own:
+			return "Permission denied."
+		default:
+			s.ends = l
+			return ""
+		}
+	}
+	return wrong
+}
+
+// users is the display of logins.
+func (s *shell) users() string {
+	var b, more strings.Builder
+	b.WriteString("  Idx  Line     Idle       Time              Pid     Type\n")
+	for _, l := range s.logins() {
+		mark := " "
+		if l == s.own {
+			mark = "+"
+		}
+		idle := time.Since(l.Since).Truncate(time.Second)
+		fmt.Fprintf(&b, "%s %d   VTY %d    %02d:%02d:%02d   %s   %d     SSH\n", mark, 10+l.Line, l.Line, int(idle.Hours()), int(idle.Minutes())%60, int(idle.Seconds())%60, l.Since.Format("Jan 02 15:04:05"), 320+l.Line)
+		fmt.Fprintf(&more, "VTY %d   :\n        User name: %s\n        Location: %s\n", l.Line, l.User, l.From)
+	}
+	return b.String() + "\nFollowing are more details.\n" + more.String() + " +    : Current operation user.\n F    : Current operation user works in async mode.\n"
 }
 
 func (s *shell) system(w []string) string {

@@ -45,7 +45,12 @@ type Switch struct {
 	NoEAA    bool   // it has no EAA policies
 	Longest  int    // frame of an interface without jumboframe enable
 	Silent   bool   // it does not report the longest frame of interfaces
-	Frozen   bool   // policies that are applied cannot be modified, as on the HP 4800G
+	Old      bool   // Comware 5: it has free user-interface only
+
+	// Unprivileged accounts may not end logins.
+	Unprivileged bool
+
+	Frozen bool // policies that are applied cannot be modified, as on the HP 4800G
 
 	// Changed is called with what the configuration means when a command has changed it. It
 	// returns how many rules of each port are in hardware; nil: all.

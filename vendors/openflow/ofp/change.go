@@ -175,6 +175,9 @@ func (o *Conn) Commit(ctx context.Context, mods []Mod) error {
 	if o.Version < Version14 {
 		return fmt.Errorf("OpenFlow %s has no bundles", o.Version)
 	}
+	if err := o.takeRole(ctx); err != nil {
+		return err
+	}
 	if late := o.takeLate(); late != nil {
 		return late
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -42,8 +43,11 @@ type Conn struct {
 	xid     uint32
 	bundle  uint32
 
-	taking sync.Mutex // guards this:
+	taking sync.Mutex // guards these:
 	wants  Role       // is taken before the first change; 0: none is to be
+	taken  bool
+
+	guard atomic.Pointer[Guard] // nil: no other drives the switch
 
 	mu      sync.Mutex // guards these:
 	pending map[uint32]*request
@@ -195,6 +199,12 @@ func (o *Conn) next(typ uint8) uint32 {
 // flush writes what was appended. Where that does not come to an end, half a message
 // may have been written, and the connection is of no use any more.
 func (o *Conn) flush(ctx context.Context) error {
+	if g := o.guard.Load(); g != nil {
+		if err := g.May(); err != nil {
+			o.fail(err)
+			return o.Err()
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { o.fail(context.Cause(ctx)) })
 	_, err := o.c.Write(o.out)
 	o.out = o.out[:0]

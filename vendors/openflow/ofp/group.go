@@ -74,8 +74,8 @@ func (o *Conn) Groups(ctx context.Context) ([]Group, error) {
 		for i := range out[before:] {
 			buckets += len(out[before+i].Buckets)
 		}
-		if len(out)+buckets > maxFlows {
-			return fmt.Errorf("%w: of groups and buckets csig takes %d", untrusted.ErrTooLong, maxFlows)
+		if len(out)+buckets > MaxFlows {
+			return fmt.Errorf("%w: of groups and buckets csig takes %d", untrusted.ErrTooLong, MaxFlows)
 		}
 		return err
 	})

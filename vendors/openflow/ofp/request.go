@@ -193,9 +193,9 @@ type Filter struct {
 	Cookie, CookieMask uint64 // only flows whose cookie is Cookie in these bits
 }
 
-// maxFlows bounds the flows of an answer: the smallest has 56 bytes there, and many
+// MaxFlows bounds the flows of an answer: the smallest has 56 bytes there, and many
 // times as much here.
-const maxFlows = 1 << 17
+const MaxFlows = 1 << 17
 
 // Flows reads flows.
 func (o *Conn) Flows(ctx context.Context, which Filter) ([]Flow, error) {
@@ -205,8 +205,8 @@ func (o *Conn) Flows(ctx context.Context, which Filter) ([]Flow, error) {
 	request = order.AppendUint64(request, which.Cookie)
 	request = order.AppendUint64(request, which.CookieMask)
 	err := o.multipart(ctx, partFlow, (&Match{}).append(request), func(body []byte) (err error) {
-		if out, err = parseFlows(out, body); len(out) > maxFlows {
-			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, maxFlows)
+		if out, err = parseFlows(out, body); len(out) > MaxFlows {
+			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, MaxFlows)
 		}
 		return err
 	})

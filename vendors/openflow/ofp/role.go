@@ -28,12 +28,36 @@ func (r Role) String() string {
 // staleTries bounds how often a generation is chosen, where others choose one, too.
 const staleTries = 4
 
-// SetRole requests a role, and checks that the switch has given it. Master and slave
-// take the generation after the newest that the switch knows.
+// Guard is of a switch that several controllers may drive, one at a time.
+type Guard struct {
+	May func() error // asked before anything is sent
+
+	// Generation is higher for each owner of the switch: a role of master is requested with
+	// it (1.3.5 §6.3.5). Where the switch knows a newer one, another controller owns it.
+	Generation uint64
+}
+
+// Guard has everything that is sent from now on guarded, and the role requested again.
+func (o *Conn) Guard(g *Guard) {
+	if o.guard.Swap(g) == g {
+		return
+	}
+	o.taking.Lock()
+	defer o.taking.Unlock()
+	o.taken = false
+}
+
+// Want has a role taken before the first change.
+func (o *Conn) Want(r Role) { o.wants = r }
+
+// SetRole requests a role, and checks that the switch has given it. A guarded master takes its
+// guard's generation; other masters, and slaves, the one after the newest that the switch knows.
 func (o *Conn) SetRole(ctx context.Context, want Role) error {
 	for try := 1; ; try++ {
-		generation := uint64(0)
-		if want != RoleEqual {
+		generation, fixed := uint64(0), false
+		if g := o.guard.Load(); g != nil && want == RoleMaster {
+			generation, fixed = g.Generation, true
+		} else if want != RoleEqual {
 			_, newest, err := o.role(ctx, roleAsk, 0)
 			if err != nil {
 				return fmt.Errorf("which role csig has: %w", err)
@@ -43,8 +67,10 @@ func (o *Conn) SetRole(ctx context.Context, want Role) error {
 		is, _, err := o.role(ctx, want, generation)
 		var refused *Error
 		switch {
-		case errors.As(err, &refused) && refused.Type == errRoleRequest && refused.Code == roleStale && try < staleTries:
+		case !fixed && errors.As(err, &refused) && refused.Type == errRoleRequest && refused.Code == roleStale && try < staleTries:
 			continue // another controller was faster
+		case err != nil && fixed:
+			return fmt.Errorf("role %s as generation %#x: %w", want, generation, err)
 		case err != nil:
 			return fmt.Errorf("role %s: %w", want, err)
 		case is != want:
@@ -59,13 +85,13 @@ func (o *Conn) SetRole(ctx context.Context, want Role) error {
 func (o *Conn) takeRole(ctx context.Context) error {
 	o.taking.Lock()
 	defer o.taking.Unlock()
-	if o.wants == 0 {
+	if o.wants == 0 || o.taken {
 		return nil
 	}
 	err := o.SetRole(ctx, o.wants)
 	switch {
 	case err == nil:
-		o.wants = 0
+		o.taken = true
 	case isRefusal(err):
 		return errors.New(err.Error()) // not of a change
 	}

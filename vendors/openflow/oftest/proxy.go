@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ type Options struct {
 	// flows and groups, while the switch that has the ports is programmed
 	// Faults.AckToWire later: statistics that lie. "": the switch answers itself.
 	Shadow string
+
+	// Port is where the proxy listens; 0: a free one.
+	Port int
 
 	// OFDPA makes it a switch of OF-DPA: see Switch.BuiltIn.
 	OFDPA *OFDPA
@@ -72,7 +76,7 @@ func Start(t test, o Options, f Faults) *Proxy {
 	if (o.Bridge == "") == (o.Controller == nil) {
 		t.Fatal("oftest: give either Bridge or Controller")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(o.Port))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ type Wire struct {
 // AddWire adds a port to a bridge of a Dummy switch, with an OpenFlow number.
 func (s *Switch) AddWire(bridge, port string, number int) *Wire {
 	s.t.Helper()
-	path := filepath.Join(s.Dir, port+".wire")
+	path := filepath.Join(s.Dir, fmt.Sprintf("%s-%d.wire", port, number))
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		s.t.Fatal(err)

@@ -42,6 +42,10 @@ type Options struct {
 	// logged in at for it.
 	Connect time.Duration
 
+	// Token is that of the switch's owner, where several controllers may drive it; higher for
+	// each owner than for the one before. 0: no other does.
+	Token uint64
+
 	// Close is called when the client is closed; nil for nothing.
 	Close func() error
 }
@@ -134,7 +138,17 @@ func (c *Client) Layout(ctx context.Context) (*Layout, error) {
 func (c *Client) Do(ctx context.Context, commands ...[]string) ([]any, error) {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
+	expand := func(answers []any) ([]any, error) { return answers, nil }
+	if c.opt.Token > 0 {
+		var err error
+		if commands, expand, err = fence(c.opt.Token, commands); err != nil {
+			return nil, err
+		}
+	}
 	answers, err := c.do(ctx, commands)
+	if err == nil {
+		answers, err = expand(answers)
+	}
 	if err != nil {
 		c.drop()
 		if ctx.Err() != nil {
@@ -285,7 +299,7 @@ func (c *Client) dial(ctx context.Context, to instance) (*conn, error) {
 	}
 	// The server's list of clients shows whose connection this is.
 	var refused redis.Error
-	if _, err := cn.ask("CLIENT", "SETNAME", ClientName); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
+	if _, err := cn.ask("CLIENT", "SETNAME", c.name()); err != nil && (!errors.As(err, &refused) || locked(refused) != nil) {
 		nc.Close()
 		return nil, cmp.Or(locked(refused), err)
 	}
@@ -307,5 +321,16 @@ func readable(text string) redis.Error {
 
 const maxError = 256 // bytes
 
-// ClientName is what csig's connections are called in Redis' CLIENT LIST.
-const ClientName = "csig"
+// ClientName is what csig's connections are called in Redis' CLIENT LIST, SharedName those of
+// a controller that shares the switch with others.
+const (
+	ClientName = "csig"
+	SharedName = "csig-shared"
+)
+
+func (c *Client) name() string {
+	if c.opt.Token > 0 {
+		return SharedName
+	}
+	return ClientName
+}

@@ -137,7 +137,7 @@ func (c *conn) array(n uint64, depth int) (any, error) {
 	switch {
 	case n > maxArray:
 		return nil, tooMuch("an array", n, "elements", maxArray)
-	case depth == maxDepth && n > 0:
+	case depth == maxDepth:
 		return nil, tooMuch("a reply", maxDepth+1, "arrays within each other", maxDepth)
 	}
 	if err := c.cost(int(n) * elementCost); err != nil { // they are allocated at once

@@ -174,7 +174,8 @@ func TestHostile(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	for _, s := range []string{
 		"*2\r\n$1\r\n0\r\n*1\r\n$3\r\nabc\r\n", "-ERR x\r\n:1\r\n+OK\r\n$-1\r\n*-1\r\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n",
-		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "$2\r\na\n\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$0\r\n\r\n", ":\r\n", "$\r\n",
+		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*0\r\n",
+		"$2\r\na\n\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$0\r\n\r\n", ":\r\n", "$\r\n",
 	} {
 		f.Add([]byte(s))
 	}

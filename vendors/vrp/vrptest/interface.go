@@ -66,6 +66,8 @@ func (s *shell) display(w []string) string {
 	switch text := strings.Join(w, " "); {
 	case text == "current-configuration":
 		return s.c.text()
+	case text == "users" && s.logins != nil:
+		return s.users()
 	case text == "version" && s.c.cloud:
 		return "Huawei Versatile Routing Platform Software\nYunShan OS, Version 1.23.0.1 (CE6800 V300R023C00SPC500)\nCopyright (C) 2021-2023 Huawei Technologies Co., Ltd.\nHUAWEI CE6866-48S8CQ-P uptime is 0 day, 5 hours, 32 minutes\n"
 	case text == "version":

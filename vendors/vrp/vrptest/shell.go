@@ -1,6 +1,13 @@
 package vrptest
 
-import "strings"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+)
 
 // Errors of VRP's command line.
 const (
@@ -36,7 +43,13 @@ type shell struct {
 	base      *config // what it began as
 	dirty     bool
 	asks      bool // whether to commit before exiting
+	own       *clitest.Login
+	logins    func() []*clitest.Login
+	ends      *clitest.Login // if the answer is yes
 }
+
+// LogIn implements clitest.LogIn.
+func (s *shell) LogIn(own *clitest.Login, all func() []*clitest.Login) { s.own, s.logins = own, all }
 
 func (s *shell) view() view {
 	if len(s.views) == 0 {
@@ -48,6 +61,9 @@ func (s *shell) view() view {
 func (s *shell) Prompt() string {
 	if s.asks {
 		return "Warning: Uncommitted configurations found. Are you sure to commit them before exiting? [Y/N/C]:"
+	}
+	if s.ends != nil {
+		return fmt.Sprintf("Warning: User interface VTY%d will be freed. Continue? [Y/N]:", s.ends.Line)
 	}
 	name := s.c.Name
 	switch v := s.view(); v.kind {
@@ -83,6 +99,13 @@ func (s *shell) Do(line string) (string, bool) {
 	s.c.expire()
 	if s.asks {
 		return s.answer(strings.ToUpper(line)), false
+	}
+	if l := s.ends; l != nil {
+		if s.ends = nil; strings.EqualFold(line, "y") {
+			l.End()
+			return fmt.Sprintf("Info: User interface VTY%d is free.", l.Line), false
+		}
+		return "", false
 	}
 	if len(w) == 0 {
 		return "", false
@@ -172,8 +195,40 @@ func (s *shell) user(w []string) string {
 	case w[0] == "save":
 		s.c.saves++
 		return "Info: Save the configuration successfully."
+	case len(w) == 4 && w[0] == map[bool]string{false: "free", true: "kill"}[s.c.cloud] && w[1] == "user-interface" && w[2] == "vty":
+		return s.free(w[3])
 	}
 	return unrecognized
+}
+
+// free asks whether to end a login.
+func (s *shell) free(line string) string {
+	for _, l := range s.logins() {
+		switch {
+		case strconv.Itoa(l.Line) != line:
+		case l == s.own:
+			return "Error: The user interface is the current one."
+		default:
+			s.ends = l
+			return ""
+		}
+	}
+	return wrong
+}
+
+// users is the display of logins.
+func (s *shell) users() string {
+	var b strings.Builder
+	b.WriteString("  User-Intf    Delay    Type   Network Address     AuthenStatus    AuthorcmdFlag\n")
+	for _, l := range s.logins() {
+		mark := " "
+		if l == s.own {
+			mark = "+"
+		}
+		idle := time.Since(l.Since).Truncate(time.Second)
+		fmt.Fprintf(&b, "%s %d VTY %d   %02d:%02d:%02d  SSH    %s                pass\n  Username : %s\n\n", mark, 129+l.Line, l.Line, int(idle.Hours()), int(idle.Minutes())%60, int(idle.Seconds())%60, l.From, l.User)
+	}
+	return b.String()
 }
 
 func (s *shell) configure(w []string) string {

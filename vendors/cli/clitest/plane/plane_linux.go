@@ -149,6 +149,10 @@ func New(t testing.TB, ports int) *Plane {
 	return p
 }
 
+// On is the data plane of a switch that the test cabled, with ports p1, p2 and so on: it has no
+// cards, and frames are the test's.
+func On(node *fabric.Node) *Plane { return &Plane{node: node} }
+
 // hold is what the hardware has of ports, and how many rules of each.
 func (p *Plane) hold(ports []Port) (held []Port, in []int) {
 	left := p.faults.Entries

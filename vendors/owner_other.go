@@ -1,0 +1,13 @@
+//go:build !linux
+
+package vendors
+
+import (
+	"net"
+	"time"
+)
+
+// Unsent is how long a kernel may go on sending what a process wrote, at most, as is usual.
+const Unsent = 15 * time.Minute
+
+func boundUnsent(net.Conn) error { return nil }
