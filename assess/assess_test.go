@@ -295,7 +295,7 @@ func TestConfigUpdates(t *testing.T) {
 		for _, one := range a.Findings {
 			got[one.Code] = one
 		}
-		if cost := got[findings.UpdatesCost]; cost.Level != findings.Info || !strings.Contains(cost.Reason, "at most 2160 lines an hour in accounting logs; no agent has observed the rate of bucket changes, and it is assumed that all 2 change") {
+		if cost := got[findings.UpdatesCost]; cost.Level != findings.Info || !strings.Contains(cost.Reason, "at most 2160 lines an hour in accounting logs; no agent has observed the rate of bucket changes for 10 minutes, and it is assumed that all 2 change") {
 			t.Errorf("cost: %+v", cost)
 		}
 		refused, is := got[findings.UpdatesRefused]

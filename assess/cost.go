@@ -36,7 +36,7 @@ type SignalAge struct {
 	RefreshNS  int64  `json:"refresh_ns"`  // from refresh to refresh; 0: live, or not known
 	ReadNS     int64  `json:"read_ns"`     // how long a reading takes; 0: not measured
 	ScheduleNS int64  `json:"schedule_ns"` // from reading to reading
-	IntervalNS int64  `json:"interval_ns"` // Δt as configured
+	IntervalNS int64  `json:"interval_ns"` // Δt as configured; 0: the device has its own
 	ShortestNS int64  `json:"shortest_ns"` // the shortest honest Δt; 0: not known
 
 	// The end of the window that S tells of is at most so long ago, on a device
@@ -145,6 +145,11 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	}
 	if d.seen.Facts.Native {
 		s.Source, s.Refresh, s.Measured, s.ReadNS = "its data plane", "each interval", false, 0
+		if own := &d.seen.Facts.Interval; own.Level != vlanrules.Full {
+			s.IntervalNS = 0
+			s.note(own.Reason)
+			return s
+		}
 		s.AgeNS, s.SettlesNS = s.IntervalNS, 2*s.IntervalNS
 		return s
 	}

@@ -41,6 +41,7 @@ type Observation struct {
 // Options are what a plan is asked for.
 type Options struct {
 	Goal          Goal     // "": RollOut
+	Target        []string // selectors of the devices that it may change (inventory.Fleet.Select); nil: all
 	Waves         []string // in order: tags of devices, or percentages such as "10%" of the devices that a stage changes and no tag has; nil: "canary" (without such a tag: one device), "10%" and the rest
 	Offline       bool
 	Version       string
@@ -78,7 +79,7 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Observation, o Optio
 	all := make([]described, len(b.nodes))
 	b.parallel(func(i int) {
 		n, d := &b.nodes[i], &all[i]
-		if n.seen.Err != nil || n.seen.NoDriver != "" {
+		if n.outside || n.seen.Err != nil || n.seen.NoDriver != "" {
 			return
 		}
 		changes, err := Diff(n.seen.Differ, n.seen.Setup, n.want)
@@ -87,6 +88,9 @@ func Build(f *inventory.Fleet, seen func(*inventory.Device) Observation, o Optio
 	})
 	for i := range b.nodes {
 		n, d := &b.nodes[i], &all[i]
+		if n.outside {
+			continue
+		}
 		if d.err != nil {
 			b.find(findings.SetupRefused, findings.Error, n, nil, "%v", d.err)
 		}
@@ -115,12 +119,16 @@ func build(f *inventory.Fleet, seen func(*inventory.Device) Observation, o Optio
 	for i := range f.Devices {
 		b.look(&b.nodes[i], &f.Devices[i], found[i])
 	}
+	if err := b.choose(); err != nil {
+		return nil, err
+	}
 	b.wants()
 	for i := range b.nodes {
 		b.judge(&b.nodes[i])
 	}
 	b.migration()
 	b.mtu()
+	b.leaveOutside()
 	if err := b.parseWaves(); err != nil {
 		return nil, err
 	}
@@ -230,6 +238,9 @@ type node struct {
 	leftReason    Alone
 
 	receiver map[string]bool // ports at which hosts that read the tag receive
+	outside  bool            // of the target: it stays as it is
+	lacking  string          // of one outside: why tags are not to cross it yet
+	part     int             // of the fleet: tags do not leave it
 	unready  bool            // paths through it change
 	fenced   bool            // its receivers' ports strip meanwhile
 	at       vendors.Setup   // while stages are laid out: what it has by then
@@ -336,7 +347,7 @@ func (b *builder) stage(name, why string, next func(*node) vendors.Setup) {
 	all := make([]change, len(b.nodes))
 	b.parallel(func(i int) {
 		n, c := &b.nodes[i], &all[i]
-		if n.seen.Err != nil {
+		if n.outside || n.seen.Err != nil {
 			return
 		}
 		want := without(next(n), n.gone)

@@ -17,7 +17,7 @@ import (
 // without what the fleet file has to say, else with what they cost.
 func TestConfigUpdates(t *testing.T) {
 	none := vlanrules.Verdict{Level: vlanrules.Refused, Reason: "lines do not expire"}
-	const assumed = "each update is a change of its configuration, at most one every 10s (assumed): at most 3240 lines an hour in accounting logs; no agent has observed the rate of bucket changes, and it is assumed that all 3 change with each update"
+	const assumed = "each update is a change of its configuration, at most one every 10s (assumed): at most 3240 lines an hour in accounting logs; no agent has observed the rate of bucket changes for 10 minutes, and it is assumed that all 3 change with each update"
 	for name, tc := range map[string]struct {
 		updates  inventory.Updates
 		lease    inventory.Lease

@@ -17,9 +17,12 @@ func (b *builder) order() {
 		n.unready = n.seen.Err == nil && !sameTransit(&n.seen.Setup, &n.want, n.receiver)
 	}
 	b.fence()
+	b.keepFence()
 	for i := range b.nodes {
-		b.unproven(&b.nodes[i])
-		b.updates(&b.nodes[i])
+		if n := &b.nodes[i]; !n.outside {
+			b.unproven(n)
+			b.updates(n)
+		}
 	}
 	ready := func(n *node) vendors.Setup { return n.want }
 	change, open := "paths change behind the fence", "every path is as wanted: ports that face hosts stop stripping"
@@ -45,6 +48,7 @@ func (b *builder) order() {
 		return n.at
 	})
 	b.stage(StageChange, "changes that no path depends on", ready)
+	b.reliesOn()
 	if b.plan.Goal == TakeOff && len(b.plan.Stages) > 0 {
 		if who := Senders(b.fleet); who != "" {
 			b.findFleet(findings.HostsStillSend, findings.Warning, "%s may still send tags (csig: true), which pass untouched once csig is off: their receivers then take every path for an idle one; have all hosts stop sending first, or pause before the fence goes (csig apply --stop-after %s) until they have", who, StageReady)
@@ -53,48 +57,30 @@ func (b *builder) order() {
 }
 
 // fence finds the devices whose ports to hosts must strip while paths change:
-// all that tags can reach from a device whose paths do.
+// all that tags can reach from a device of the target whose paths do.
 func (b *builder) fence() {
-	var queue []int
+	changes := make([]bool, b.parts())
 	for i := range b.nodes {
-		if b.nodes[i].unready {
-			b.nodes[i].fenced = true
-			queue = append(queue, i)
-		}
-	}
-	// Links are followed both ways: a path crosses a device in either direction.
-	back := make([][]int, len(b.nodes))
-	neighbours := func(i int, visit func(int)) {
-		for p := range b.nodes[i].dev.Ports {
-			if j, ok := b.index[b.nodes[i].dev.Ports[p].Peer.Device]; ok {
-				visit(j)
-			}
-		}
-	}
-	for i := range b.nodes {
-		neighbours(i, func(j int) { back[j] = append(back[j], i) })
-	}
-	for len(queue) > 0 {
-		i := queue[0]
-		queue = queue[1:]
-		reach := func(j int) {
-			if !b.nodes[j].fenced {
-				b.nodes[j].fenced = true
-				queue = append(queue, j)
-			}
-		}
-		neighbours(i, reach)
-		for _, j := range back[i] {
-			reach(j)
+		if n := &b.nodes[i]; n.unready && !n.outside {
+			changes[n.part] = true
 		}
 	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		if !n.fenced || n.seen.Err != nil {
+		n.fenced = changes[n.part]
+	}
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		switch {
+		case !n.fenced:
 			continue
-		}
-		if n.unmanaged {
+		case n.unmanaged:
 			b.openHosts(n)
+			continue
+		case n.outside:
+			b.openOutside(n)
+			continue
+		case n.seen.Err != nil:
 			continue
 		}
 		on := b.fenceOn(n)
@@ -112,6 +98,37 @@ func (b *builder) fence() {
 			}
 		}
 	}
+}
+
+// parts numbers the parts of the fleet that no link leads out of, and returns how many
+// there are. Links are followed both ways: a path crosses a device in either direction.
+func (b *builder) parts() int {
+	next := make([][]int, len(b.nodes))
+	for i := range b.nodes {
+		b.nodes[i].part = -1
+		for p := range b.nodes[i].dev.Ports {
+			if j, ok := b.index[b.nodes[i].dev.Ports[p].Peer.Device]; ok {
+				next[i], next[j] = append(next[i], j), append(next[j], i)
+			}
+		}
+	}
+	parts := 0
+	for i := range b.nodes {
+		if b.nodes[i].part >= 0 {
+			continue
+		}
+		b.nodes[i].part = parts
+		for queue := []int{i}; len(queue) > 0; queue = queue[1:] {
+			for _, j := range next[queue[0]] {
+				if b.nodes[j].part < 0 {
+					b.nodes[j].part = parts
+					queue = append(queue, j)
+				}
+			}
+		}
+		parts++
+	}
+	return parts
 }
 
 // openHosts refuses to change paths to hosts that read tags at a device that csig

@@ -111,7 +111,7 @@ func (b *builder) mtuStage() {
 	var nodes []int
 	var steps []Step
 	for i := range b.nodes {
-		if n := &b.nodes[i]; len(n.mtu) > 0 {
+		if n := &b.nodes[i]; len(n.mtu) > 0 && !n.outside {
 			nodes, steps = append(nodes, i), append(steps, Step{Device: n.dev.Name, MTU: n.mtu})
 		}
 	}
@@ -124,7 +124,7 @@ func (n *node) mtuChanges() []vendors.Change {
 	for _, m := range n.mtu {
 		out = append(out, vendors.Change{
 			Kind: vendors.Alter, Port: m.Port, What: "mtu", Detail: fmt.Sprintf("%d -> %d", m.From, m.To),
-			Disruptive: "some network cards take the link down for a moment",
+			Disruptive: "some devices take the link down for a moment",
 		})
 	}
 	return out

@@ -23,19 +23,25 @@ const Format = "csig.plan/v1"
 // other, waves one after the other within a stage, the steps of a wave side by
 // side. It holds no secrets and no signal.
 type Plan struct {
-	Format        string             `json:"format"`
-	Created       time.Time          `json:"created"`
-	Version       string             `json:"version"` // of the csig that made it
-	Fleet         string             `json:"fleet"`   // the file it was made from; an absolute path where there is one
-	Goal          Goal               `json:"goal"`
-	ProfileHash   string             `json:"profile_hash"`
-	InventoryHash string             `json:"inventory_hash"`
-	Offline       bool               `json:"offline"`        // nothing was observed: for reading, not for apply
-	Only          []string           `json:"only,omitempty"` // narrowed to these devices: for reading, not for apply
-	Devices       []Device           `json:"devices"`
-	Stages        []Stage            `json:"stages"`
-	Findings      []findings.Finding `json:"findings"`
-	Totals        Totals             `json:"totals"`
+	Format        string    `json:"format"`
+	Created       time.Time `json:"created"`
+	Version       string    `json:"version"` // of the csig that made it
+	Fleet         string    `json:"fleet"`   // the file it was made from; an absolute path where there is one
+	Goal          Goal      `json:"goal"`
+	ProfileHash   string    `json:"profile_hash"`
+	InventoryHash string    `json:"inventory_hash"`
+	Offline       bool      `json:"offline"` // nothing was observed: for reading, not for apply
+
+	// Target is the selectors of the devices that it may change, which Devices has one by
+	// one; none: all of the fleet. RelyOn are others as its safety takes them to stay.
+	Target []string `json:"target,omitempty"`
+	RelyOn []Relied `json:"rely_on,omitempty"`
+
+	Only     []string           `json:"only,omitempty"` // narrowed to these devices: for reading, not for apply
+	Devices  []Device           `json:"devices"`
+	Stages   []Stage            `json:"stages"`
+	Findings []findings.Finding `json:"findings"`
+	Totals   Totals             `json:"totals"`
 
 	// Integrity is the checksum (SHA-256) of the plan without it: apply refuses a
 	// plan that was altered by accident. Who made it only a signature shows.
@@ -81,6 +87,13 @@ type Device struct {
 	// in the end; "" where it is not driven through one. Its text, which may have
 	// arguments of commands that fetch secrets, is made again by apply.
 	Config string `json:"config,omitempty"`
+}
+
+// Relied is a device outside of a plan's target, with the hash of the setup that it has to
+// keep while the plan is carried out.
+type Relied struct {
+	Device       string `json:"device"`
+	ObservedHash string `json:"observed_hash"`
 }
 
 // Alone is why csig leaves a device as it is.

@@ -56,15 +56,19 @@ func (b *builder) parseWaves() error {
 		case isPercent:
 			b.waves = append(b.waves, wave{name: name, percent: percent})
 		case b.assignTagWave(wave{name: name}) > 0:
-		case slices.ContainsFunc(b.nodes, func(n node) bool { return slices.Contains(n.dev.Tags, name) }):
+		case slices.ContainsFunc(b.nodes, func(n node) bool { return !n.outside && slices.Contains(n.dev.Tags, name) }):
 			return fmt.Errorf("wave %q is empty: the waves before it have every device with that tag", name)
 		default:
-			return fmt.Errorf("wave %q: no device of %s has that tag; waves are tags, or percentages such as 10%%", name, b.fleet.Path)
+			of := b.fleet.Path
+			if b.plan.Target != nil {
+				of = "the target"
+			}
+			return fmt.Errorf("wave %q: no device of %s has that tag; waves are tags, or percentages such as 10%%", name, of)
 		}
 	}
 	loose := 0
 	for i := range b.nodes {
-		if b.nodes[i].wave == noTag {
+		if b.nodes[i].wave == noTag && !b.nodes[i].outside {
 			loose++
 		}
 	}
@@ -90,7 +94,7 @@ func (b *builder) parseWaves() error {
 func (b *builder) assignTagWave(w wave) int {
 	n := 0
 	for i := range b.nodes {
-		if b.nodes[i].wave == noTag && slices.Contains(b.nodes[i].dev.Tags, w.name) {
+		if one := &b.nodes[i]; one.wave == noTag && !one.outside && slices.Contains(one.dev.Tags, w.name) {
 			b.nodes[i].wave = len(b.waves)
 			n++
 		}

@@ -73,7 +73,7 @@ func (r *Result) check() string {
 	if r.PCAP != "" && r.PCAP != filepath.Join("pcap", r.ID+".pcap") && r.PCAP != filepath.Join("pcap", r.ID+again) {
 		return "names a capture file that is not its own"
 	}
-	numbers := []float64{r.Seconds, r.Frames.PerSecond, r.Frames.ListenedMS, float64(r.Frames.Sent), float64(r.Frames.Arrived)}
+	numbers := []float64{r.Took.Seconds(), r.Frames.PerSecond, r.Frames.Listened.Seconds(), float64(r.Frames.Sent), float64(r.Frames.Arrived)}
 	for _, n := range r.Numbers {
 		numbers = append(numbers, math.Abs(n.Value))
 	}

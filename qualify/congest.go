@@ -81,7 +81,7 @@ func (t *Trial) burst(ctx context.Context, frames []Frame) (seen []Seen, order [
 		}
 	}
 	t.Frames.Sent += len(frames)
-	t.Frames.ListenedMS = ms(time.Since(sent))
+	t.Frames.Listened = time.Since(sent)
 	if t.sending > 0 {
 		t.Frames.PerSecond = float64(t.Frames.Sent) / t.sending.Seconds()
 	}

@@ -136,7 +136,7 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 			t.arrived(&seen[i], a)
 		}
 	}
-	t.Frames.ListenedMS = float64(time.Since(listened).Microseconds()) / 1000
+	t.Frames.Listened = time.Since(listened)
 	for i := range seen[2:] {
 		t.Frames.Sent++
 		if seen[2+i].Count(seen[2+i].To) > 0 {

@@ -50,19 +50,19 @@ const (
 
 // Result is what an experiment found.
 type Result struct {
-	ID       string    `json:"id"`
-	Title    string    `json:"title"`
-	Outcome  Outcome   `json:"outcome"`
-	Found    string    `json:"found"`  // in a sentence; of NotTested: why, and what is needed
-	Faults   []Fault   `json:"faults"` // of Fail
-	Notes    []string  `json:"notes"`
-	Numbers  []Number  `json:"numbers"`
-	Lists    []List    `json:"lists"`
-	Controls []Control `json:"controls"`
-	Frames   Frames    `json:"frames"`
-	PCAP     string    `json:"pcap"` // file in the folder; "" for none
-	Began    time.Time `json:"began"`
-	Seconds  float64   `json:"seconds"`
+	ID       string        `json:"id"`
+	Title    string        `json:"title"`
+	Outcome  Outcome       `json:"outcome"`
+	Found    string        `json:"found"`  // in a sentence; of NotTested: why, and what is needed
+	Faults   []Fault       `json:"faults"` // of Fail
+	Notes    []string      `json:"notes"`
+	Numbers  []Number      `json:"numbers"`
+	Lists    []List        `json:"lists"`
+	Controls []Control     `json:"controls"`
+	Frames   Frames        `json:"frames"`
+	PCAP     string        `json:"pcap"` // file in the folder; "" for none
+	Began    time.Time     `json:"began"`
+	Took     time.Duration `json:"took_ns"`
 }
 
 // Fault is something that the switch does wrong.
@@ -119,10 +119,10 @@ type Control struct {
 // Frames is how finely losses could be seen: what was sent, at which rate, and for how
 // long the bench listened after the last frame.
 type Frames struct {
-	Sent       int     `json:"sent"`
-	Arrived    int     `json:"arrived"`
-	PerSecond  float64 `json:"per_second"`
-	ListenedMS float64 `json:"listened_ms"`
+	Sent      int           `json:"sent"`
+	Arrived   int           `json:"arrived"`
+	PerSecond float64       `json:"rate_pps"`
+	Listened  time.Duration `json:"listened_ns"`
 }
 
 // Trial is one run of an experiment.

@@ -35,7 +35,7 @@ func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 	f := &inventory.Facts{
 		Name: name(s.Platform, s.Model, s.Version), Platform: s.Platform, Model: line(s.Model), LineCard: line(s.LineCard), ASIC: line(s.ASIC),
 		Version: line(s.Version), TCAMProfile: line(s.TCAMProfile), ConfigHash: line(s.ConfigHash), CSIG: line(r.CSIG),
-		Date: r.Ended.Format(time.DateOnly), TPIDs: []uint16{r.TPID}, Reasons: inventory.FactReasons{},
+		Date: r.Began.Format(time.DateOnly), TPIDs: []uint16{r.TPID}, Reasons: inventory.FactReasons{},
 	}
 	if r.WideTPID != 0 {
 		f.TPIDs = append(f.TPIDs, r.WideTPID)

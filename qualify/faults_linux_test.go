@@ -34,7 +34,7 @@ func TestForwardingFaults(t *testing.T) {
 		{"learning follows the VID", qualifytest.Faults{LearnsByVID: true}, 3, []string{"learning", "flooding"}, []string{"learning-follows-vid", "learning-not-from-tagged", "flooding-known"}},
 		{"VID 4095 is dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, 2, []string{"vids"}, []string{"vid-4095-lost"}},
 		{"VIDs that are reserved are dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 0, Last: 0}, {First: 1002, Last: 1005}, {First: 3968, Last: 4094}}}, 2, []string{"vids"}, []string{"vid-0-lost", "vid-1002-1005-lost", "vid-3968-4094-lost"}},
-		{"DEI is lost", qualifytest.Faults{LosesDEI: true}, 2, []string{"tpid", "marks"}, []string{"tag-dei-altered", "marks-dei-altered"}},
+		{"DEI is lost", qualifytest.Faults{LosesDEI: true}, 2, []string{"tpid", "marks"}, []string{"marks-dei-altered"}},
 		{"PCP is remarked", qualifytest.Faults{RemarksPCP: true}, 2, []string{"tpid", "marks"}, []string{"tag-pcp-altered", "marks-pcp-altered"}},
 		{"the tag takes payload", qualifytest.Faults{TightMTU: true}, 2, []string{"mtu"}, []string{"mtu-tag"}},
 		{"tags change places", qualifytest.Faults{ReordersTags: true}, 2, []string{"positions"}, []string{"behind-1-altered", "behind-2-altered"}},
@@ -55,8 +55,15 @@ func TestForwardingFaults(t *testing.T) {
 					t.Errorf("not found: %s", code)
 				}
 			}
-			if tc.name == "DEI is lost" && !strings.Contains(text(t, r), "the TPID passes, and DEI of the tag changes") {
-				t.Error("a DEI that is lost reads as a fault of the TPID")
+			if tc.faults.LosesDEI {
+				if res := r.Result("tpid"); res.Outcome != qualify.Pass || !strings.Contains(res.Found, "without their DEI") {
+					t.Errorf("a DEI that is lost reads as a fault of the TPID: %s %s", res.Outcome, res.Found)
+				}
+				r.Switch.Model, r.Switch.Version = "X-1", "1"
+				f, err := r.Facts(list)
+				if err != nil || f.Passthrough == nil || !*f.Passthrough || f.Loses == nil || !slices.Equal(*f.Loses, []string{"DEI"}) {
+					t.Errorf("%+v, %v", f, err)
+				}
 			}
 			if tc.want == nil && len(got) > 0 || t.Failed() {
 				t.Errorf("faults found: %s\n%s", strings.Join(got, ", "), text(t, r))

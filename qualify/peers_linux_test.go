@@ -34,7 +34,7 @@ func wantFound(t *testing.T, b *qualify.Bench, want string, experiments []qualif
 	r := run(t, b, qualify.Options{Experiments: experiments, About: qualify.About{Device: b.Device.Name, Platform: b.Device.Platform}})
 	for i := range r.Results {
 		res := &r.Results[i]
-		t.Logf("%s: %s (%.2f s) %s %v %v", res.ID, res.Outcome, res.Seconds, res.Found, res.Faults, res.Notes)
+		t.Logf("%s: %s (%.2f s) %s %v %v", res.ID, res.Outcome, res.Took.Seconds(), res.Found, res.Faults, res.Notes)
 	}
 	if got := found(r); got != want {
 		t.Errorf("found %s\nwant  %s", got, want)

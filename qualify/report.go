@@ -161,22 +161,49 @@ func Load(path string) (*Report, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > maxReport:
-		return nil, fmt.Errorf("%s has more than %d MiB", path, maxReport>>20)
+		return nil, notOurs(path, fmt.Sprintf("it has more than %d MiB", maxReport>>20))
 	}
 	var r Report
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s: %s", path, untrusted.Text(err.Error(), 200))
+		return nil, notOurs(path, damaged(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, notOurs(path, "something stands behind its end")
 	}
 	if r.Format != Format {
-		return nil, fmt.Errorf("%s has the format %q, want %s", path, untrusted.Text(r.Format, 40), Format)
+		return nil, notOurs(path, fmt.Sprintf("its format is %q, want %s", untrusted.Text(r.Format, 40), Format))
 	}
 	if why := r.check(); why != "" {
-		return nil, fmt.Errorf("%s is not as csig qualify wrote it: %s: begin in another folder", path, why)
+		return nil, notOurs(path, why)
 	}
 	clean(&r)
 	return &r, nil
+}
+
+// notOurs is the error of a report that is not used.
+func notOurs(path, why string) error {
+	return fmt.Errorf("%s is not as csig qualify wrote it: %s: begin in another folder, or put an undamaged copy in its place", path, why)
+}
+
+// damaged says what is wrong with a text that is no report.
+func damaged(err error) string {
+	var syntax *json.SyntaxError
+	var value *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return "it is empty"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends too early"
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("it is no JSON from byte %d on", syntax.Offset)
+	case errors.As(err, &value) && value.Field == "":
+		return "it is no report, but a JSON " + untrusted.Text(value.Value, 40)
+	case errors.As(err, &value):
+		return fmt.Sprintf("%s is a JSON %s", untrusted.Text(value.Field, 100), untrusted.Text(value.Value, 40))
+	}
+	return untrusted.Text(err.Error(), 200)
 }
 
 // LoadCalibration reads the report of a calibration, which has to be of these cards.

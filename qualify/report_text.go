@@ -113,7 +113,7 @@ func (r *Result) lines() []string {
 		out = append(out, strings.Join(list, ", "))
 	}
 	if f := &r.Frames; f.Sent > 0 {
-		out = append(out, fmt.Sprintf("frames: %d sent, %d arrived; %.0f a second, listened for %.0f ms more", f.Sent, f.Arrived, f.PerSecond, f.ListenedMS))
+		out = append(out, fmt.Sprintf("frames: %d sent, %d arrived; %.0f a second, listened for %.0f ms more", f.Sent, f.Arrived, f.PerSecond, ms(f.Listened)))
 	}
 	for _, c := range r.Controls {
 		kind, held := "negative", fmt.Sprintf("held %d times", c.Times)

@@ -65,7 +65,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestFallbackStates: single frames that are lost or doubled decide nothing.
+// TestFallbackStates: single frames that are lost or doubled decide nothing, and one that
+// arrives with another tag does.
 func TestFallbackStates(t *testing.T) {
 	many := func(s state, n int, more ...state) (out []state) {
 		for range n {
@@ -81,16 +82,31 @@ func TestFallbackStates(t *testing.T) {
 		t.Errorf("of none the last written is %d", n)
 	}
 	for _, tc := range []struct {
-		states []state
-		want   state
+		states  []state
+		doubled bool // those that are elseWrong
+		want    state
+		at      int
 	}{
-		{many(fallsBack, 100, losesAll, elseWrong, losesAll), ""},
-		{many(fallsBack, 50, many(untouched, 10)...), untouched}, // of one signal of six
-		{many(losesAll, 9), losesAll},
-		{nil, ""},
+		{many(fallsBack, 100, losesAll, elseWrong, losesAll), true, "", 0},
+		{many(fallsBack, 100, elseWrong, fallsBack), false, elseWrong, 100},
+		{many(fallsBack, 50, many(untouched, 10)...), false, untouched, 50}, // of one signal of six
+		{many(fallsBack, 7, append([]state{untouched}, many(fallsBack, 900)...)...), false, untouched, 7},
+		{many(losesAll, 9), false, losesAll, 2},
+		{nil, false, "", 0},
 	} {
-		if got := odd(tc.states); got != tc.want {
-			t.Errorf("%v: odd is %q, want %q", tc.states, got, tc.want)
+		var frames []*Seen
+		for _, st := range tc.states {
+			f := &Seen{Frame: Frame{To: 1}}
+			if st != losesAll {
+				f.Where = append(f.Where, Arrival{Port: 1})
+			}
+			if st == elseWrong && tc.doubled {
+				f.Where = append(f.Where, f.Where[0])
+			}
+			frames = append(frames, f)
+		}
+		if at, got := odd(frames, tc.states); got != tc.want || at != tc.at {
+			t.Errorf("%v: odd is %q at %d, want %q at %d", tc.states, got, at, tc.want, tc.at)
 		}
 	}
 }

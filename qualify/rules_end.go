@@ -209,8 +209,8 @@ func (e *ending) judge(port int, all []Seen) error {
 	if len(next.Where) > 0 && next.Where[0].At.Before(e.asked.Add(e.lasts)) {
 		e.faultOnce("early-fallback", "frames out of %s have another value %v after the lease of %v was asked for", name, next.Left.Sub(e.asked).Round(time.Millisecond), e.lasts)
 	}
-	if st := odd(states[last+1:]); st != "" {
-		e.faultOnce("wrong-fallback", "after the lease %s writes %s, and on_stale is %s", name, st, e.setup.OnStale)
+	if i, st := odd(frames[last+1:], states[last+1:]); st != "" {
+		e.faultOnce("wrong-fallback", "after the lease %s writes %s, and on_stale is %s: of %d frames after the last one with the value number %d, with the tag %x", name, st, e.setup.OnStale, len(states)-last-1, i+1, frames[last+1+i].Tags)
 	}
 	if after > late {
 		e.faultOnce("late-fallback", "frames out of %s have the last value up to %v after the end of the lease", name, after.Round(time.Millisecond))
@@ -232,15 +232,23 @@ func lastWritten(states []state) int {
 	return -1
 }
 
-// odd is what a port does other than fall back, for a signal at least; "" for nothing.
-func odd(states []state) state {
-	count := map[state]int{}
-	for _, st := range states {
-		if count[st]++; st != fallsBack && count[st] > 2 && count[st]*12 >= len(states) {
-			return st
+// odd is what a port does other than fall back, and with which frame first; "" for nothing.
+// Every frame that arrives once has to be the fallback: none arrives with another value by
+// chance. One that is lost or doubled may be; it counts where many are.
+func odd(frames []*Seen, states []state) (at int, st state) {
+	lost := 0
+	for i, st := range states {
+		switch f := frames[i]; {
+		case st == fallsBack:
+			continue
+		case f.Count(f.To) == 1:
+			return i, st
+		}
+		if lost++; lost > 2 && lost*12 >= len(states) {
+			return i, st
 		}
 	}
-	return ""
+	return 0, ""
 }
 
 // reopened ends the management session and begins another: a device may take a moment to

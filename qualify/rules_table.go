@@ -2,12 +2,21 @@ package qualify
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
 
-// most is how many entries are tried where the device names no limit.
+// most is how many entries are tried. A table that promises more is in the memory of a CPU:
+// so many would only make the switch slow.
 const most = 1 << 16
+
+// filling is how long they may take to write, and emptying to remove.
+const (
+	filling  = 20 * time.Minute
+	emptying = 2 * time.Minute
+)
 
 // entries fills the table of the rules until the device refuses an entry.
 func entries(ctx context.Context, t *Trial) error {
@@ -19,10 +28,12 @@ func entries(ctx context.Context, t *Trial) error {
 	switch {
 	case !ok && facts.Rules.Entries == 0:
 		return Cannot("the table has no limit that can be reached: its entries are in the memory of the switch's CPU, and its driver names no number")
+	case facts.Rules.Entries > most:
+		return Cannot("the table has no limit that can be reached: its driver names %d entries, and one of more than %d is in the memory of the switch's CPU", facts.Rules.Entries, most)
 	case !ok:
 		return Cannot("its driver says that the table takes %d entries, and cannot fill it to try", facts.Rules.Entries)
 	}
-	setup, err := t.begin(ctx, heldFor)
+	setup, err := t.begin(ctx, filling)
 	if err != nil {
 		return err
 	}
@@ -33,7 +44,7 @@ func entries(ctx context.Context, t *Trial) error {
 	n, full, err := filler.Fill(ctx, limit)
 	drained := false
 	drain := func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), emptying)
 		defer cancel()
 		drained = true
 		return filler.Drain(ctx)
@@ -43,7 +54,8 @@ func entries(ctx context.Context, t *Trial) error {
 			_ = drain() // an error ends the experiment already
 		}
 	}()
-	if err != nil {
+	busy := (*vendors.BusyError)(nil)
+	if err != nil && !errors.As(err, &busy) {
 		return Cannot("filling the table: %v", err)
 	}
 	t.Measured("entries", float64(n))
@@ -69,9 +81,12 @@ func entries(ctx context.Context, t *Trial) error {
 	if err := t.shows(ctx, &setup, other, both...); err != nil {
 		return err
 	}
-	if !full {
+	switch {
+	case busy != nil:
+		t.Found("%d entries fit; no more were tried, as %v", n, busy)
+	case !full:
 		t.Found("%d entries fit; no more were tried", n)
-	} else {
+	default:
 		t.Found("%d entries fit", n)
 	}
 	return nil

@@ -82,10 +82,10 @@ func Run(ctx context.Context, b *Bench, o Options) (report *Report, err error) {
 	for _, e := range r.todo {
 		r.tell(Result{ID: e.ID, Title: e.Title})
 		res, err := r.try(ctx, e)
-		if err != nil {
-			return r.report, err
+		if res.Outcome != "" { // also where the setup could not be removed: or --resume would do the same again
+			err = errors.Join(err, r.take(&res))
 		}
-		if err := r.take(&res); err != nil {
+		if err != nil {
 			return r.report, err
 		}
 		r.done++

@@ -348,26 +348,6 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestPassthroughFact: a tag that loses its DEI alone is no tag that does not pass.
-func TestPassthroughFact(t *testing.T) {
-	for codes, want := range map[string]string{"": "true", "tag-dei-altered": "not measured", "tag-lost": "false", "tag-dei-altered tag-vid-altered": "false"} {
-		r := Result{Outcome: Pass}
-		for _, code := range strings.Fields(codes) {
-			r.Outcome = Fail
-			r.Faults = append(r.Faults, Fault{Code: code})
-		}
-		var f inventory.Facts
-		passes(&r, &f)
-		got := "not measured"
-		if f.Passthrough != nil {
-			got = fmt.Sprint(*f.Passthrough)
-		}
-		if got != want {
-			t.Errorf("%q: %s, want %s", codes, got, want)
-		}
-	}
-}
-
 // TestMissingFacts: what is to be given for a facts file.
 func TestMissingFacts(t *testing.T) {
 	for _, tc := range []struct {

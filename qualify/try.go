@@ -11,7 +11,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// try runs one experiment. The error ends the run.
+// try runs one experiment. The error ends the run; with an outcome there is a result all the same.
 func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error) {
 	t := &Trial{Bench: r.Bench, runner: r, Result: newResult(e)}
 	t.Began = time.Now().UTC()
@@ -49,7 +49,7 @@ func (r *runner) try(ctx context.Context, e *Experiment) (res Result, err error)
 	}
 	t.end(ran)
 	r.judge(&t.Result)
-	t.Seconds = float64(time.Since(t.Began).Milliseconds()) / 1000
+	t.Took = time.Since(t.Began)
 	return t.Result, err
 }
 

@@ -123,6 +123,32 @@ func TestUndoAfterAKill(t *testing.T) {
 	}
 }
 
+// TestUndoFails: an experiment whose setup cannot be removed has its result, which --resume
+// keeps.
+func TestUndoFails(t *testing.T) {
+	b, _ := cabled(t)
+	d := &device{}
+	b.Driver = d
+	ran := 0
+	o := options(t, applies(func(*Trial) error {
+		ran++
+		d.stuck = true
+		return nil
+	}))
+	if _, err := Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "still has a setup") {
+		t.Fatal(err)
+	}
+	onDisk, err := Load(filepath.Join(o.Folder, reportJSON))
+	if err != nil || len(onDisk.Results) != 1 || onDisk.Results[0].Outcome != Pass || !onDisk.Touched {
+		t.Fatalf("%+v, %v", onDisk, err)
+	}
+	b, _ = cabled(t)
+	b.Driver, d.stuck, o.Resume = d, false, true
+	if r, err := Run(t.Context(), b, o); err != nil || !r.Complete || r.Touched || ran != 1 {
+		t.Errorf("%+v, %v; ran %d times", r, err, ran)
+	}
+}
+
 // TestIdentity: the device's own word on what it is.
 func TestIdentity(t *testing.T) {
 	for _, tc := range []struct{ given, reported, want string }{

@@ -18,6 +18,9 @@ const (
 	proofMost    = 30 * time.Minute // whatever a device states
 )
 
+// proofLimit is how long a proof may take in which a dead-man fires after so long.
+func proofLimit(after time.Duration) time.Duration { return min(after+proofBesides, proofMost) }
+
 // askProof notes a device that has a dead-man.
 func (r *Run) askProof(ctx context.Context, t Target, device string) {
 	d, ok := vendors.As[vendors.DeadManProver](t)
@@ -28,9 +31,9 @@ func (r *Run) askProof(ctx context.Context, t Target, device string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.unproved == nil {
-			r.unproved = map[string]bool{}
+			r.unproved = map[string]time.Duration{}
 		}
-		r.unproved[device] = true
+		r.unproved[device] = proofLimit(after)
 	}
 }
 
@@ -38,7 +41,7 @@ func (r *Run) askProof(ctx context.Context, t Target, device string) {
 // steps an earlier run did.
 func (r *Run) unprovedOf(devices []string, todo []*plans.Step) (out []string) {
 	for _, name := range devices {
-		if r.unproved[name] || !slices.ContainsFunc(todo, func(s *plans.Step) bool { return s.Device == name }) {
+		if r.unproved[name] > 0 || !slices.ContainsFunc(todo, func(s *plans.Step) bool { return s.Device == name }) {
 			out = append(out, name)
 		}
 	}
@@ -67,18 +70,27 @@ func (r *Run) prove(ctx context.Context, devices []string, p Progress) error {
 
 func (r *Run) proved(ctx context.Context, d vendors.DeadManProver, device string, p Progress) error {
 	p.Device, p.Event = device, EventProve
-	began := time.Now()
-	r.report(p)
+	r.mu.Lock()
+	p.Within = r.unproved[device]
+	r.mu.Unlock()
+	if p.Within > 0 { // the first answer may take long
+		r.report(p)
+	}
+	began, said := time.Now(), ""
 	poll := time.NewTicker(proofPoll)
 	defer poll.Stop()
 	for {
 		after, err := d.DeadManProof(ctx)
-		switch limit := min(after+proofBesides, proofMost); {
+		switch limit := proofLimit(after); {
 		case errors.Is(err, vendors.ErrNotProved) && time.Since(began) < limit:
+			if text := err.Error(); text != said { // what its agent waits for
+				said, p.Err, p.Within = text, err, limit
+				r.report(p)
+			}
 		case errors.Is(err, vendors.ErrNotProved):
-			return fmt.Errorf("it was not seen to fire within %v (csig status shows what its agent waits for), so nothing is updated", limit)
+			return fmt.Errorf("within %v %w (csig status shows what its agent waits for), so nothing is updated", limit, err)
 		case err == nil && after > 0:
-			p.Event, p.Within = EventProved, after
+			p.Event, p.Within, p.Err = EventProved, after, nil
 			r.report(p)
 			return nil
 		default:

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestWaitsForDeadMan(t *testing.T) {
 		want  string
 	}{
 		"it fires":                         {fires: after},
-		"it never fires":                   {fires: 24 * time.Hour, want: "after wave fence/all: device s1: its dead-man: it was not seen to fire within 2m40s"},
+		"it never fires":                   {fires: 24 * time.Hour, want: "after wave fence/all: device s1: its dead-man: within 2m40s it has not fired yet: the device has ended the session"},
 		"its agent says that it is broken": {fails: errors.New("repair it"), want: "s1: its dead-man: repair it"},
 		"interrupted":                      {fires: after, stop: true},
 	} {
@@ -47,6 +48,8 @@ func TestWaitsForDeadMan(t *testing.T) {
 							switch {
 							case tc.fails != nil:
 								return 0, tc.fails
+							case time.Since(began) < tc.fires/2:
+								return after, fmt.Errorf("%w: the device has ended the session", vendors.ErrNotProved)
 							case time.Since(began) < tc.fires:
 								return after, vendors.ErrNotProved
 							}
@@ -79,6 +82,15 @@ func TestWaitsForDeadMan(t *testing.T) {
 				}
 				if took := time.Since(began); err != nil || took < after || took > after+2*proofPoll {
 					t.Errorf("%v after %v", err, took)
+				}
+				waits := 0 // once for each reason
+				for _, p := range said {
+					if p.Event == EventProve && errors.Is(p.Err, vendors.ErrNotProved) {
+						waits++
+					}
+				}
+				if waits != 2 && !tc.stop {
+					t.Errorf("progress says %d times what it waits for", waits)
 				}
 				if !slices.ContainsFunc(said, func(p Progress) bool { return p.Event == EventProved && p.Device == "s1" && p.Within == after }) {
 					t.Error("progress does not say what it waits for")

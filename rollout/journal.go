@@ -85,6 +85,9 @@ type Journal struct {
 	now   func() time.Time
 	seq   int
 	sum   string
+	id    string                            // the beginning of its first sum
+	size  int64                             // in bytes
+	also  func(at int64, line []byte) error // what gets every line, too; nil: nothing
 	state state
 	err   error // of a write: what follows it would not be legible
 }
@@ -172,7 +175,7 @@ func (j *Journal) CheckFinished(undo bool) error {
 // may be needed for a rollback. Where no step has begun it is replaced.
 // Version is that of this csig.
 func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time) (*Journal, error) {
-	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY | os.O_APPEND // O_EXCL follows no link
+	const flags = os.O_CREATE | os.O_EXCL | os.O_RDWR | os.O_APPEND // O_EXCL follows no link
 	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		if err := removeUnbegun(path, now); err != nil {
@@ -305,9 +308,20 @@ func (j *Journal) read(line []byte) error {
 	if err := j.state.add(&rec); err != nil {
 		return err
 	}
-	j.seq, j.sum = rec.Seq, want
+	j.took(rec.Seq, want, len(line))
 	return nil
 }
+
+// took notes a line that the file has.
+func (j *Journal) took(seq int, sum string, size int) {
+	j.seq, j.sum, j.size = seq, sum, j.size+int64(size)
+	if seq == 1 {
+		j.id = sum[:idDigits]
+	}
+}
+
+// idDigits are enough to tell all journals apart.
+const idDigits = 16
 
 // sameFormat refuses the first line of a journal of another version.
 func sameFormat(line []byte) error {
@@ -409,15 +423,24 @@ func (j *Journal) append(r Record) error {
 	}
 	line = line[:len(line)-len(`"sum":""}`)]
 	r.Sum = chain(j.sum, line)
-	if _, err := j.file.Write(fmt.Appendf(line, sumEnd, r.Sum)); err != nil {
+	line, at := fmt.Appendf(line, sumEnd, r.Sum), j.size
+	if _, err := j.file.Write(line); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	j.seq, j.sum = r.Seq, r.Sum
+	j.took(r.Seq, r.Sum, len(line))
+	if j.also != nil {
+		if err := j.also(at, line); err != nil {
+			return fmt.Errorf("writing the shared journal: %w", err)
+		}
+	}
 	return j.state.add(&r)
 }
+
+// ID tells the journal from every other one.
+func (j *Journal) ID() string { return j.id }
 
 // chain is the sum of a line, of which it gets what is before the sum.
 func chain(before string, line []byte) string {
@@ -443,6 +466,19 @@ func (j *Journal) Count(events ...Event) int {
 		}
 	}
 	return n
+}
+
+// ToUndo is the devices that a Rollback changes, in the order of the plan.
+func (j *Journal) ToUndo() (out []string) {
+	for _, name := range j.state.names {
+		if slices.ContainsFunc(j.state.steps[name], func(s *plans.Step) bool {
+			last, begun := j.state.last[s.ID]
+			return begun && last != EventUndone
+		}) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Started reports whether any step has begun: before, there is nothing to undo.

@@ -52,8 +52,8 @@ type Run struct {
 	// StopAfter is the wave after whose gate Apply pauses; "" for none.
 	StopAfter string
 
-	mu       sync.Mutex      // guards Journal, Report and unproved while steps run side by side
-	unproved map[string]bool // devices whose dead-man has not fired yet
+	mu       sync.Mutex               // guards Journal, Report and unproved while steps run side by side
+	unproved map[string]time.Duration // how long the first fire of devices' dead-mans may take
 }
 
 // ErrPaused is the error of an Apply that stopped where it was asked to.
@@ -129,7 +129,11 @@ func (r *Run) wave(ctx context.Context, stage *plans.Stage, w *plans.Wave, first
 		}
 	}
 	if first {
-		if err := r.verify(ctx); err != nil {
+		err := r.reliedOn(ctx, false)
+		if err == nil {
+			err = r.verify(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("before stage %s: %w", stage.Name, err)
 		}
 	}
@@ -300,6 +304,9 @@ func (r *Run) Rollback(ctx context.Context) error {
 		return err
 	}
 	if err := r.explained(ctx); err != nil {
+		return err
+	}
+	if err := r.reliedOn(ctx, true); err != nil {
 		return err
 	}
 	if !s.rollback {

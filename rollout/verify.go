@@ -25,6 +25,9 @@ func (r *Run) eachDevice(ctx context.Context, names []string, stop bool, f func(
 // device has to have the setup that the plan was made against, or the one that
 // this journal gave it. It keeps what each had before.
 func (r *Run) fresh(ctx context.Context) error {
+	if err := r.reliedOn(ctx, false); err != nil {
+		return err
+	}
 	return r.eachDevice(ctx, r.Journal.state.names, true, func(ctx context.Context, t Target, name string) error {
 		have, known, err := r.unchanged(ctx, t, name)
 		if err != nil || known {
@@ -51,6 +54,36 @@ func (r *Run) verify(ctx context.Context) error {
 		_, _, err := r.unchanged(ctx, t, name)
 		return err
 	})
+}
+
+// reliedOn refuses to go on where a device that the plan relies on, and does not change,
+// has another setup than it had for the plan. To undo the plan, one that does not answer is
+// no reason not to go on with the others.
+func (r *Run) reliedOn(ctx context.Context, undo bool) error {
+	hashes := map[string]string{}
+	var names []string
+	for _, d := range r.Journal.state.plan.RelyOn {
+		hashes[d.Device] = d.ObservedHash
+		names = append(names, d.Device)
+	}
+	err := r.eachDevice(ctx, names, !undo, func(ctx context.Context, t Target, name string) error {
+		have, err := t.Observe(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading its setup, which the plan relies on: %w", err)
+		case plans.SetupHash(&have) == hashes[name]:
+			return nil
+		case undo:
+			return fmt.Errorf("%w: it relies on this device, whose setup has changed since: undo first what changed it (csig rollback of its journal), or take csig off with a plan (csig plan --remove)", ErrStale)
+		case r.begun():
+			return fmt.Errorf("%w: it relies on this device, whose setup has changed since: restore it, or undo the plan with csig rollback %s", ErrStale, vendors.ShellWord(r.Journal.Path()))
+		}
+		return fmt.Errorf("%w: it relies on this device, whose setup has changed since it was made; make a new one with csig plan", ErrStale)
+	})
+	if undo && ctx.Err() == nil && !errors.Is(err, ErrStale) {
+		return nil
+	}
+	return err
 }
 
 // last is the last event of a step, "" for one that has not begun.

@@ -146,7 +146,7 @@ func judge(t *testing.T, f Fake, faults plane.Faults, ask string) *qualify.Repor
 	}
 	for i := range r.Results {
 		res := &r.Results[i]
-		t.Logf("%s: %s (%.1f s): %s %v", res.ID, res.Outcome, res.Seconds, res.Found, res.Notes)
+		t.Logf("%s: %s (%.1f s): %s %v", res.ID, res.Outcome, res.Took.Seconds(), res.Found, res.Notes)
 	}
 	return r
 }
