@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/vlanrules"
@@ -50,6 +52,64 @@ func TestAdvice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stopping is a schedule whose process can be stopped for a minute at a tick. It goes on shortly
+// before another tick.
+type stopping struct {
+	cron.Schedule
+	stop atomic.Bool
+	woke atomic.Int64 // when it went on; cycles ask for the next tick's time, too
+}
+
+func (s *stopping) Next(t time.Time) time.Time {
+	if s.stop.Swap(false) {
+		time.Sleep(time.Minute)
+		s.woke.Store(time.Now().UnixNano())
+	} else if late := t.UnixNano() - s.woke.Load(); late >= 0 && late <= int64(interval) {
+		return t.Add(20 * time.Millisecond)
+	}
+	return s.Schedule.Next(t)
+}
+
+// TestNoAdviceWhenStopped: a tick comes right after a process was stopped, while the first cycle
+// after that still runs. A longer schedule would not help.
+func TestNoAdviceWhenStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv, block := &script{}, &recorder{}, make(chan struct{})
+		var out bytes.Buffer
+		logger := logrus.New()
+		logger.SetOutput(&out)
+		cfg := testConfig(t, src, drv)
+		cfg.Log = logrus.NewEntry(logger)
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule := &stopping{Schedule: a.schedule}
+		a.schedule = schedule
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, a)
+		time.Sleep(2*interval + interval/2)
+		schedule.stop.Store(true)
+		time.Sleep(interval)
+		src.block.Store(&block)
+		time.Sleep(time.Minute + 80*time.Millisecond)
+		if a.Status().Cycle.Skipped == 0 {
+			t.Error("no tick came while the cycle ran")
+		}
+		close(block)
+		src.block.Store(nil)
+		time.Sleep(interval)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(out.String(), "lengthen") {
+			t.Error(out.String())
+		}
+	})
 }
 
 // TestWithheld: while cycles complete, the reason for an ended lease is that of the port, or

@@ -49,6 +49,8 @@ type Config struct {
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
 	OnCycle  func()           // called after each cycle; nil for none
+	Records  *RecordFile      // also has what the ports remember; nil: it is in memory alone
+	Beside   int              // agents that the process runs beside this one, which are not to poll all at once
 	Off      func() error     // asked before each cycle: after an error nothing is programmed; nil: always on
 }
 
@@ -57,11 +59,14 @@ type Agent struct {
 	cfg      Config
 	hash     string
 	schedule cron.Schedule
+	phase    time.Duration // of the cycles after the instants that the fleet file has
 	setup    vendors.Setup
 	log      *logrus.Entry
 	started  time.Time
+	turns    *progress     // of the schedule
 	cycled   chan struct{} // has something in it when a cycle has ended
 	probed   bool          // facts are known already
+	dropped  bool          // the record before did not fit into the file's queue
 	holds    bool          // the start found its setup in place: the self-test waits
 
 	// Only the cycle touches these.
@@ -91,13 +96,18 @@ type Agent struct {
 // cycleState is the bookkeeping behind api.Cycle.
 type cycleState struct {
 	api.Cycle
+	pollToRule latency
+	entries    int // of the table, as the last update counted them
+
 	lease     time.Duration
 	lastLease time.Duration // the lease, as the device has it
+	ended     time.Time     // of the last cycle, completed or failed; before the first, when the loop began
 	readAt    time.Time     // of the last reading that was computed with
 	patience  time.Duration // how long it says something: the lease of its cycle
 	seen      observation   // of the data plane
 	stuck     string        // without a lease: why ports could not be made to fall back
 	refresh   counters.RefreshStatus
+	repairs   repairs
 	overran   bool   // ticks were skipped while the cycle runs that runs now
 	advised   uint64 // of Skipped, when a longer schedule was advised
 }
@@ -113,6 +123,7 @@ func New(cfg Config) (*Agent, error) {
 		hash:    cfg.Profile.Hash(),
 		log:     cfg.Log.WithField("device", cfg.Device.Name),
 		started: cfg.Now(),
+		turns:   newProgress(),
 		cycled:  make(chan struct{}, 1),
 		tried:   api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun},
 	}
@@ -120,17 +131,23 @@ func New(cfg Config) (*Agent, error) {
 	// one that counts on the box passes through as it is.
 	how, err := PipelineConfig(&cfg.Profile, &cfg.Policy, &cfg.Device)
 	if err == nil {
-		a.pipe, err = counters.NewPipeline(how)
+		a.schedule, a.phase, err = scheduleOf(&cfg.Device, cfg.Beside)
 	}
 	if err == nil {
-		a.schedule, err = inventory.ParseSchedule(cfg.Device.Schedule)
+		// Two readings of the schedule make a window, unless the first came late.
+		next := a.schedule.Next(cfg.Now())
+		how.Least = min(how.Interval, a.schedule.Next(next).Sub(next)) / 2
+		a.pipe, err = counters.NewPipeline(how)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
 	}
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	for i, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(a.pipe, i, p))
+		a.ports = append(a.ports, newPort(a.pipe, i, len(cfg.Device.Ports), p))
+	}
+	if cfg.Records != nil {
+		a.keepRecords(cfg.Records)
 	}
 	return a, nil
 }
@@ -145,6 +162,9 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // loop is Run without its end.
 func (a *Agent) loop(ctx context.Context) {
+	a.mu.Lock()
+	a.cycle.ended = a.cfg.Now()
+	a.mu.Unlock()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	if a.holds {
@@ -271,14 +291,22 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	seen := a.cycle.seen // before this cycle
 	a.cycle.LastError, a.cycle.stuck = "", ""
 	a.cycle.Count++
-	a.cycle.Last, a.cycle.lease = t3, lease
+	a.cycle.Last, a.cycle.ended, a.cycle.lease = t3, t3, lease
 	a.cycle.ReadNS, a.cycle.ComputeNS, a.cycle.ProgramNS = int64(t1.Sub(t0)), int64(t2.Sub(t1)), int64(t3.Sub(t2))
 	a.cycle.Operations += uint64(res.Ops)
+	if writes {
+		a.cycle.entries = res.Entries
+		a.cycle.pollToRule.note(t3.Sub(t0))
+	}
 	if res.Repaired != "" {
 		a.cycle.Repairs++
+		a.cycle.repairs.note(t3, res.Repaired)
 		why := "rules changed by another process; restored"
-		if res.Restarted {
+		switch {
+		case res.Restarted:
 			why = "rules lost in a restart of the device; restored"
+		case a.cycle.repairs.recur(t3) != "":
+			why = "rules restored again: " + doesNotStay
 		}
 		a.log.WithField("what", res.Repaired).Warn(why)
 	}
@@ -305,6 +333,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		}
 		changes.log(a.log)
 	}
+	a.rememberLocked(&cycleRecord{at: t3, lease: a.cycle.LeaseEnds, read: t1.Sub(t0), program: t3.Sub(t2), ops: uint32(res.Ops), ready: ready, wrote: writes, repair: res.Repaired})
 	return nil
 }
 
@@ -354,7 +383,9 @@ func (a *Agent) fail(err error) error {
 		return err // we are stopping
 	}
 	a.cycle.Failed++
+	a.cycle.ended = a.cfg.Now()
 	msg := err.Error()
+	a.rememberLocked(&cycleRecord{at: a.cfg.Now(), lease: a.cycle.LeaseEnds, failure: msg})
 	if foreign := (*vendors.ForeignError)(nil); errors.As(err, &foreign) {
 		now := a.cfg.Now()
 		a.cycle.seen = observation{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}

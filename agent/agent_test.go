@@ -75,6 +75,7 @@ type recorder struct {
 
 	facts     vendors.Facts
 	have      vendors.Setup
+	observe   error
 	diff      error
 	changes   []vendors.Change // that Diff finds
 	remove    error
@@ -127,7 +128,7 @@ func (r *recorder) clear() { r.now, r.written = &vendors.Setup{}, false }
 
 func (r *recorder) Probe(ctx context.Context) (vendors.Facts, error) { return r.facts, ctx.Err() }
 func (r *recorder) Observe(context.Context) (vendors.Setup, error) {
-	return r.have, nil
+	return r.have, r.observe
 }
 func (r *recorder) Diff(_, _ vendors.Setup) ([]vendors.Change, error) { return r.changes, r.diff }
 func (r *recorder) SelfTest(ctx context.Context) (vlanrules.Verdict, error) {

@@ -28,6 +28,18 @@ func changeLimit(rs ...*running) time.Duration {
 	return limit
 }
 
+// changing bounds a change of these configurations, which goes on when the client goes away,
+// and is progress meanwhile.
+func (d *Daemon) changing(ctx context.Context, rs ...*running) (context.Context, context.CancelFunc) {
+	limit := changeLimit(rs...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	d.changes.expect(limit + idleLimit)
+	return ctx, func() {
+		d.changes.expect(0)
+		cancel()
+	}
+}
+
 // refuse makes an error one that nothing has changed with.
 func refuse(err error) error {
 	var perm *vendors.PermanentError
@@ -93,6 +105,12 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	if err != nil {
 		return refuse(err)
 	}
+	return d.putInForce(ctx, fleet, text)
+}
+
+// putInForce runs a fleet's local device in place of what runs. text is what the daemon's
+// file is to hold then; nil: it does already.
+func (d *Daemon) putInForce(ctx context.Context, fleet *inventory.Fleet, text []byte) error {
 	old := d.current()
 	r, err := d.prepare(ctx, fleet, old)
 	if err != nil {
@@ -100,7 +118,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	}
 	if old != nil && old.config == r.config && old.stop != nil {
 		// Nothing new; what is wrong in spite of it is said again.
-		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.clearOffMarker(), d.incomplete(ctx, old))
+		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.decided(text), d.incomplete(ctx, old))
 	}
 	facts, err := d.examine(ctx, r)
 	if err != nil {
@@ -108,7 +126,7 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 	}
 	// From here on it is carried through, also when the client goes away.
 	r.agent.facts = facts
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit(r, old))
+	ctx, cancel := d.changing(ctx, r, old)
 	defer cancel()
 	before, had, err := d.file()
 	if err == nil {
@@ -127,7 +145,16 @@ func (d *Daemon) configure(ctx context.Context, text []byte) error {
 		}
 		return errors.Join(err, back, r.close(old))
 	}
-	return errors.Join(d.clearOffMarker(), d.incomplete(ctx, r))
+	return errors.Join(d.decided(text), d.incomplete(ctx, r))
+}
+
+// decided removes the off-marker, which a configuration from a client replaces; one that
+// comes while the daemon reads its file (nil) is newer than that.
+func (d *Daemon) decided(text []byte) error {
+	if text == nil {
+		return nil
+	}
+	return d.clearOffMarker()
 }
 
 // withoutCommands refuses a fleet that names programs for the daemon to run.
@@ -218,7 +245,14 @@ func (d *Daemon) incomplete(ctx context.Context, r *running) error {
 	if err != nil {
 		why = err.Error()
 	}
-	return fmt.Errorf("device %s: the configuration is in force, but its setup is not complete, and is tried again: %s", r.dev.Name, why)
+	return &incompleteError{r.dev.Name, why}
+}
+
+// incompleteError is of a configuration that is in force.
+type incompleteError struct{ device, why string }
+
+func (e *incompleteError) Error() string {
+	return fmt.Sprintf("device %s: the configuration is in force, but its setup is not complete, and is tried again: %s", e.device, e.why)
 }
 
 // sameSource reports whether two configurations read the same counters of the
@@ -265,6 +299,9 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 				p.continueFrom(q, a.hash == old.hash)
 			}
 		}
+	}
+	if a.cfg.Records != nil {
+		a.keepRecords(a.cfg.Records)
 	}
 }
 

@@ -29,11 +29,25 @@ type DaemonConfig struct {
 	// (api.OffMarker); "" for nowhere.
 	OffMarker string
 
+	// LeaveBare is of a daemon elsewhere, which no off-marker may reach: it starts with its
+	// file only where the device still has something of csig.
+	LeaveBare bool
+
+	Beside int       // as in Config
+	Locks  LockStore // nil: who changes the device is known in this process alone
+
+	// Load reads File; nil: inventory.Load. Reload has something in it when a user wants it
+	// read again; nil: it is read at the start alone, and changes of it are not looked for.
+	Load   func(path string) (*inventory.Fleet, error)
+	Reload <-chan struct{}
+
 	// OpenSource opens the counters of a device of a fleet, OpenDriver its
 	// driver; a device that only has a platform is there to be looked at. The
 	// daemon closes what they return.
 	OpenSource func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error)
 	OpenDriver func(d *inventory.Device) (vendors.Driver, error)
+
+	Records *RecordFile // as in Config
 
 	SelfTest bool // as in Config
 	Shadow   bool // as in Config; OpenDriver's drivers are wrapped
@@ -41,7 +55,10 @@ type DaemonConfig struct {
 	Log      *logrus.Entry
 	Now      func() time.Time // nil: time.Now
 	OnLaunch func()           // called when a configuration begins to run; nil for none
-	OnCycle  func()           // called after each cycle, and when the daemon begins to wait; nil for none
+	// Reloading is called when the file is to be read again, and what it returns when that is
+	// done; nil for none.
+	Reloading func() (done func())
+	OnCycle   func() // called after each cycle, and when the daemon begins to wait; nil for none
 }
 
 // Daemon runs the agent of one device and replaces it when it is given another
@@ -55,11 +72,19 @@ type Daemon struct {
 	again   bool       // its own file could not be run, which may pass
 	failed  string     // and why
 	closed  bool
+	bare    bool           // of LeaveBare, until a user decides
 	pending *pendingRevert // nil: no auto-revert is pending
 
-	mu      sync.Mutex // guards what Status reads
-	run     *running   // nil while it waits
-	waiting string     // what for, and why
+	operators changeLock
+	users     userFile // d.change is held
+
+	turns, changes *progress // of Run, and of a change of what runs
+
+	mu       sync.Mutex  // guards what Status reads
+	run      *running    // nil while it waits
+	waiting  string      // what for, and why
+	reloaded *api.Reload // nil: the file was not reloaded yet
+	drift    *api.Drift  // of the configuration that runs; nil: not checked yet
 }
 
 var _ api.Manager = (*Daemon)(nil)
@@ -84,7 +109,10 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting"}
+	if cfg.Load == nil {
+		cfg.Load = inventory.Load
+	}
+	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", bare: cfg.LeaveBare, turns: newProgress(), changes: newProgress(), operators: changeLock{store: cfg.Locks}}
 }
 
 // Open reads the daemon's file and opens what it needs, without touching the
@@ -129,7 +157,8 @@ func (d *Daemon) Start(ctx context.Context) error {
 
 // load reads the daemon's own file and opens what it needs.
 func (d *Daemon) load(ctx context.Context) (*running, error) {
-	fleet, err := inventory.Load(d.cfg.File)
+	d.noteFile()
+	fleet, err := d.cfg.Load(d.cfg.File)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +171,10 @@ func (d *Daemon) begin(ctx context.Context, r *running) error {
 	// device since we opened it.
 	err := d.checkOffMarker()
 	passes := err == nil
+	if err == nil {
+		err = d.checkBare(ctx, r)
+		passes = !errors.Is(err, errBare)
+	}
 	if err == nil {
 		if err = r.agent.Start(ctx); err == nil {
 			d.launch(r)
@@ -171,7 +204,8 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	} else if r.source, err = d.cfg.OpenSource(ctx, fleet, dev); err != nil {
 		return nil, fmt.Errorf("device %s: counters: %w", dev.Name, err)
 	}
-	if old != nil && old.dev.Platform == dev.Platform && old.dev.Address == dev.Address && reflect.DeepEqual(old.dev.Management.Own, dev.Management.Own) {
+	if old != nil && old.dev.Platform == dev.Platform && old.dev.Address == dev.Address && reflect.DeepEqual(old.dev.Management.Own, dev.Management.Own) &&
+		(!d.cfg.Shadow || old.fleet.Profile.Layout == fleet.Profile.Layout) { // a shadow has its layout
 		// Also with another login, which holds from the next start on: two drivers
 		// cannot own the device at a time.
 		r.driver = old.driver
@@ -182,6 +216,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
 		Shadow: d.cfg.Shadow, SelfTest: d.cfg.SelfTest && old == nil,
 		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.checkOffMarker,
+		Beside: d.cfg.Beside, Records: d.cfg.Records,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.close(old))
@@ -214,6 +249,7 @@ func (r *running) close(keep *running) error {
 func (d *Daemon) launch(r *running) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.ended = stop, make(chan struct{})
+	r.agent.turns.expect(idleLimit)
 	go func() {
 		defer close(r.ended)
 		r.agent.loop(ctx)
@@ -241,12 +277,12 @@ func (r *running) halt() {
 func (d *Daemon) show(r *running) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.run, d.waiting = r, ""
+	d.run, d.waiting, d.drift = r, "", nil
 }
 
 func (d *Daemon) wait(what string) {
 	d.mu.Lock()
-	d.run, d.waiting = nil, what
+	d.run, d.waiting, d.drift = nil, what, nil
 	d.mu.Unlock()
 	if d.cfg.OnCycle != nil { // who is told the status is not to see the configuration's last one
 		d.cfg.OnCycle()
@@ -280,12 +316,29 @@ func (d *Daemon) current() *running {
 func (d *Daemon) Run(ctx context.Context) error {
 	retries := time.NewTicker(startRetry)
 	defer retries.Stop()
+	looks := &time.Ticker{} // never
+	if d.cfg.Reload != nil {
+		looks = time.NewTicker(fileLook)
+		defer looks.Stop()
+	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { d.keepDriftChecks(ctx) })
 	for ctx.Err() == nil {
+		d.turns.expect(idleLimit)
+		var do func(context.Context)
 		select {
 		case <-ctx.Done():
+			continue
 		case <-retries.C:
-			d.retry(ctx)
+			do = d.retry
+		case <-looks.C:
+			do = d.lookAtFile
+		case <-d.cfg.Reload:
+			do = d.reloadNow
 		}
+		d.turns.expect(changeUntil)
+		do(ctx)
 	}
 	d.change.Lock()
 	defer d.change.Unlock()
@@ -350,6 +403,9 @@ func (d *Daemon) Close() error {
 		return nil
 	}
 	r.halt()
+	if d.cfg.Records != nil {
+		r.agent.keepLast(d.cfg.Records)
+	}
 	return r.close(nil)
 }
 
@@ -357,16 +413,16 @@ func (d *Daemon) Close() error {
 // concurrent use.
 func (d *Daemon) Status() *api.Status {
 	d.mu.Lock()
-	r, waiting := d.run, d.waiting
+	r, waiting, reloaded, drift := d.run, d.waiting, d.reloaded, d.drift
 	d.mu.Unlock()
 	if r == nil {
 		return &api.Status{
-			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting,
+			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting, Reload: reloaded,
 			Shadow: d.cfg.Shadow, DataPlane: api.DataPlaneNone,
 			SelfTest: api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
 		}
 	}
 	s := r.agent.Status()
-	s.ConfigHash = r.hash
+	s.ConfigHash, s.Reload, s.Drift = r.hash, reloaded, drift
 	return s
 }

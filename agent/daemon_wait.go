@@ -48,7 +48,7 @@ func (d *Daemon) orWait(ctx context.Context, err error, passes bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		d.wait("for a configuration: csig apply gives it one")
 		d.cfg.Log.WithField("file", d.cfg.File).Info("there is no configuration yet: waiting for one")
-	case errors.As(err, new(*OffError)):
+	case errors.As(err, new(*OffError)), errors.Is(err, errBare):
 		d.wait("for a configuration: " + why)
 		d.cfg.Log.Warn(why)
 	default:

@@ -193,6 +193,8 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 		return api.DataPlaneShadow, ""
 	case s.plane != "":
 		return s.plane, s.why
+	case c.repairs.recur(now) != "":
+		return api.DataPlaneUnknown, c.repairs.recur(now)
 	case s.fallback && (s.unseen == "" || a.withoutLeaseLocked()): // without a lease nothing changes by itself
 		return api.DataPlaneFallback, why
 	case c.LeaseEnds.IsZero():

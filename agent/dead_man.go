@@ -76,7 +76,7 @@ func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan,
 			return err
 		case late > latest: // what was proved of it does not hold
 			is.state, is.took = "", 0
-			a.log.WithField("without", late.Round(time.Millisecond).String()).Warn("no cycle renewed the dead-man on the device, and it has not fired: it has to be proved again")
+			a.log.WithField("without", late.Round(time.Millisecond).String()).Warn("no cycle renewed the dead-man on the device, and its ports do not have its fallback now: it has not fired, or what this agent wrote since has replaced it: it has to be proved again")
 		default:
 			return nil
 		}

@@ -156,6 +156,8 @@ func TestDeadManOfStoppedAgent(t *testing.T) {
 		cycles(t, a, 1)
 		if s := a.Status(); s.DeadMan.Fired != 1 || s.DeadMan.State != api.DeadManProving || s.DataPlane != api.DataPlaneFallback {
 			t.Errorf("running again: %+v, %s", s.DeadMan, s.DataPlane)
+		} else if why := s.Ports[0].Reason; !strings.Contains(why, "nothing was written for ") || strings.Contains(why, "lease") || strings.Contains(why, " -") {
+			t.Errorf("the port falls back: %s", why)
 		}
 		proved(t, a, g, n)
 		cycles(t, a, 2*int(every/interval))

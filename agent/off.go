@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // OffError says that csig off has written the off-marker file: nothing is programmed
@@ -39,8 +41,33 @@ func (d *Daemon) checkOffMarker() error {
 	return &OffError{Mark: d.cfg.OffMarker, At: info.ModTime().UTC(), File: d.cfg.File}
 }
 
+// errBare is of a device that may have been taken off where this daemon is told nothing of it.
+var errBare = errors.New("nothing of csig is on the device any more: csig off, or a restart of the device, took it away; csig apply sets it up again")
+
+// checkBare returns errBare for a device that has lost the setup of before, where that is to
+// be a user's decision.
+func (d *Daemon) checkBare(ctx context.Context, r *running) error {
+	if !d.bare {
+		return nil
+	}
+	have, err := r.driver.Observe(ctx)
+	if err != nil {
+		return fmt.Errorf("device %s: %w", r.dev.Name, err)
+	}
+	changes, err := r.driver.Diff(have, vendors.SetupOf(&r.fleet.Profile, r.fleet.Policy, r.dev))
+	if err != nil {
+		return err
+	}
+	if have.Nothing() && len(changes) > 0 { // else there never was anything
+		return errBare
+	}
+	d.bare = false
+	return nil
+}
+
 // clearOffMarker removes the off-marker file: a later decision of a user replaces it.
 func (d *Daemon) clearOffMarker() error {
+	d.bare = false
 	if d.cfg.OffMarker == "" {
 		return nil
 	}

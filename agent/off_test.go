@@ -259,3 +259,56 @@ func TestNextChangeAfterOffPastADaemonThatContinues(t *testing.T) {
 		}
 	})
 }
+
+// TestBareDevice: a daemon elsewhere, which is told nothing of a csig off, leaves a device alone
+// that has lost what its configuration had made, until a user decides; one that still has it is
+// driven on, and one that cannot be read is tried again.
+func TestBareDevice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bare, blind bool
+		then        func(*testing.T, *keeper)
+		waits       string
+	}{
+		"has it": {},
+		"bare":   {bare: true, waits: "csig apply sets it up again"},
+		"bare, and configured": {bare: true, then: func(t *testing.T, k *keeper) {
+			k.with(func(r *recorder) { r.changes = nil })
+			k.configure(t, deviceText)
+			time.Sleep(5 * interval)
+		}},
+		"cannot be read":  {blind: true, waits: "it tries every"},
+		"is read at last": {blind: true, then: func(t *testing.T, k *keeper) { k.with(func(r *recorder) { r.observe = nil }); k.retry(t.Context()) }},
+		"is read at last, bare": {bare: true, blind: true, waits: "csig apply sets it up again", then: func(t *testing.T, k *keeper) {
+			k.with(func(r *recorder) { r.observe = nil })
+			k.retry(t.Context())
+			k.retry(t.Context())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				drv := &recorder{changes: []vendors.Change{{Kind: vendors.Create}}}
+				k := newKeeper(t, drv, func(cfg *DaemonConfig) { cfg.LeaveBare = true })
+				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if !tc.bare {
+					drv.have = vendors.Setup{TPID: 0x9900}
+				}
+				if tc.blind {
+					drv.observe = errors.New("no answer")
+				}
+				k.begin(t)
+				defer k.close(t)
+				time.Sleep(5 * interval)
+				if tc.then != nil {
+					tc.then(t, k)
+				}
+				k.with(func(r *recorder) {
+					if s := k.Status(); (tc.waits == "") != (s.Waiting == "") || !strings.Contains(s.Waiting, tc.waits) || (len(r.applied) > 0) != (tc.waits == "") {
+						t.Errorf("applied %d times, waiting %q, want %q", len(r.applied), s.Waiting, tc.waits)
+					}
+				})
+			})
+		})
+	}
+}

@@ -13,16 +13,16 @@ import (
 	"github.com/csig-agent/csig/inventory/outfile"
 )
 
-// ownMark begins every configuration that csig writes. A file without it belongs
+// OwnMark begins every configuration that csig writes. A file without it belongs
 // to a user: csig reads it, and neither replaces nor removes it.
 const (
-	ownMark  = "# Written by csig agent"
-	ownFirst = ownMark + ", which replaces and removes this file. Without this line csig leaves it alone.\n"
+	OwnMark  = "# Written by csig agent"
+	ownFirst = OwnMark + ", which replaces and removes this file. Without this line csig leaves it alone.\n"
 )
 
 // own returns a configuration as csig writes it, with its mark.
 func own(text []byte) []byte {
-	if bytes.HasPrefix(text, []byte(ownMark)) {
+	if bytes.HasPrefix(text, []byte(OwnMark)) {
 		return text
 	}
 	return append([]byte(ownFirst), text...)
@@ -41,12 +41,15 @@ func foreign(path string) (bool, error) {
 		return true, nil
 	}
 	text, err := os.ReadFile(path)
-	return !bytes.HasPrefix(text, []byte(ownMark)), err
+	return !bytes.HasPrefix(text, []byte(OwnMark)), err
 }
 
-// saveFile makes a configuration the daemon's file. A user's file stays: it has to
-// say the same.
+// saveFile makes a configuration the daemon's file; nil: it is already. A user's file
+// stays: it has to say the same.
 func (d *Daemon) saveFile(text []byte, hash string) error {
+	if text == nil {
+		return nil
+	}
 	theirs, err := foreign(d.cfg.File)
 	if err != nil {
 		return fmt.Errorf("keeping the configuration: %w", err)
@@ -59,7 +62,7 @@ func (d *Daemon) saveFile(text []byte, hash string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the file %s was not written by csig, which does not replace it: change it by hand and restart the agent, or start the agent with --wait and another file (where an older csig wrote it, make its first line %q)", d.cfg.File, ownMark)
+	return fmt.Errorf("the file %s was not written by csig, which does not replace it: change it by hand, which a running agent notices, or start the agent with --wait and another file (where an older csig wrote it, make its first line %q)", d.cfg.File, OwnMark)
 }
 
 // retireFile takes the daemon's file out of force: its own becomes the note of a

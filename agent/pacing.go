@@ -50,7 +50,8 @@ func (a *Agent) wrote() {
 	a.pacing.last = now
 }
 
-// observedFor is how long bucket changes are counted before a rate is made of them.
+// observedFor is how long bucket changes are counted before a rate is made of them
+// (vendors.Facts.UpdatesCost says so).
 const observedFor = 10 * time.Minute
 
 // pace takes the ports out of a.updates whose values have to wait, and reports whether there may
@@ -197,7 +198,8 @@ func (a *Agent) pacingStatus(now time.Time) *api.Updates {
 		}
 	}
 	if ran := now.Sub(c.since); !c.since.IsZero() && ran >= time.Minute {
-		s.LinesHour = uint64(float64(c.changes) * float64(a.facts.ConfigUpdates.Lines) * float64(time.Hour) / float64(ran))
+		lines := uint64(float64(c.changes) * float64(a.facts.ConfigUpdates.Lines) * float64(time.Hour) / float64(ran))
+		s.LinesHour = &lines
 	}
 	return s
 }

@@ -31,6 +31,8 @@ type port struct {
 	current bool          // what was measured last still holds
 	seen    time.Time     // when the last complete window came
 
+	records *records // of its cycles
+
 	supervised supervision // of a device that measures by itself
 
 	intents    []vlanrules.Intent // wanted, in the order of the view's signals
@@ -39,6 +41,7 @@ type port struct {
 	programmed []vlanrules.Intent // what the device took last
 	took       counters.Estimate  // the window behind programmed
 	since      time.Time          // when the device had taken it
+	taken      uint64             // times that it took another one
 
 	// Of devices whose updates are changes of configuration.
 	urgent  bool               // it got worse
@@ -48,9 +51,9 @@ type port struct {
 	pending time.Time          // since when one does
 }
 
-func newPort(pipe *counters.Pipeline, at int, cfg inventory.Port) port {
+func newPort(pipe *counters.Pipeline, at, of int, cfg inventory.Port) port {
 	p := port{
-		cfg:  cfg,
+		cfg: cfg, records: newRecords(of),
 		pipe: pipe, at: at, view: pipe.Port(at),
 		state: api.StateWaiting, logged: api.StateWaiting,
 	}
@@ -70,7 +73,11 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 	if sameProfile && p.cfg.Action == vlanrules.Update && q.cfg.Action == vlanrules.Update {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
+	p.taken = q.taken
 	p.pipe.Continue(p.at, q.pipe, q.at)
+	if sameProfile {
+		p.records = q.records
+	}
 	p.state, p.logged, p.reason, p.code, p.current, p.seen, p.came, p.counted = q.state, q.logged, q.reason, q.code, q.current, q.seen, q.came, q.counted
 	switch {
 	case p.cfg.Action == vlanrules.Strip:
@@ -201,6 +208,9 @@ func (p *port) commit(at time.Time) {
 	if p.refused != "" || p.cfg.Action != vlanrules.Update {
 		p.programmed = p.programmed[:0]
 		return
+	}
+	if !slices.Equal(p.programmed, p.intents) {
+		p.taken++
 	}
 	p.programmed = append(p.programmed[:0], p.intents...)
 	p.took, p.since = p.view.Last, at

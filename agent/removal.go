@@ -38,7 +38,7 @@ func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
 		return refuse(fmt.Errorf("removing the configuration: %w", err))
 	}
 	d.again = false
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeLimit(d.current()))
+	ctx, cancel := d.changing(ctx, d.current())
 	defer cancel()
 	if r := d.current(); r != nil {
 		r.halt()

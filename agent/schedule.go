@@ -2,10 +2,15 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -14,7 +19,34 @@ import (
 const (
 	clockWatch = 100 * time.Millisecond // how often the clock is looked at
 	clockStep  = 50 * time.Millisecond  // less is a clock that is slewed
+	stoppedFor = time.Second            // what wakes up later than that was stopped, or the machine is overloaded
 )
+
+// apart is how far agents of one process are to be from one another, on average.
+const apart = time.Millisecond
+
+// scheduleOf is the schedule of a device, and how far its instants are from those of its text:
+// agents that are beside others in a process are spread over 1 ms each, at most half a period.
+// A device keeps its place, which comes from its name.
+func scheduleOf(d *inventory.Device, beside int) (cron.Schedule, time.Duration, error) {
+	s, err := inventory.ParseSchedule(d.Schedule)
+	if err != nil || beside == 0 {
+		return s, 0, err
+	}
+	name := sha256.Sum256([]byte(d.Name)) // names that differ in a digit come far apart
+	spread := min(time.Duration(beside+1)*apart, inventory.LongestGap(s)/2)
+	phase := time.Duration(binary.BigEndian.Uint64(name[:]) % uint64(spread))
+	return later{s, phase}, phase, nil
+}
+
+// later is a schedule that is due some time after another.
+type later struct {
+	cron.Schedule
+	by time.Duration
+}
+
+// Next is the first instant after t.
+func (l later) Next(t time.Time) time.Time { return l.Schedule.Next(t.Add(-l.by)).Add(l.by) }
 
 // stepped is by how much the wall clock was set while so much time passed by it and by a
 // clock that is never set; 0 where it was slewed at most.
@@ -31,6 +63,7 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 	running := make(chan struct{}, 1)        // has something in it while a cycle runs
 	defer func() { running <- struct{}{} }() // the last one ends
 	seen := time.Now()
+	since := seen // the running cycle runs since then, or since we were stopped in it
 	next := a.schedule.Next(seen)
 	wake := time.NewTimer(0)
 	defer wake.Stop()
@@ -41,8 +74,14 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 			return
 		case <-wake.C:
 		}
+		if len(running) == 0 {
+			a.turns.expect(idleLimit)
+		}
 		now := time.Now()
 		step := stepped(now.Round(0).Sub(seen.Round(0)), now.Sub(seen))
+		if now.Sub(seen) > clockWatch+stoppedFor { // we were stopped
+			since = now
+		}
 		seen = now
 		switch {
 		case step != 0:
@@ -52,12 +91,14 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 		default:
 			select {
 			case running <- struct{}{}:
+				since = now
 				go func() {
 					defer func() { <-running }()
 					a.advise(a.tryCycle(ctx))
 				}()
 			default:
-				a.skip()
+				period := a.schedule.Next(next).Sub(next)
+				a.skip(now.Sub(since) >= period/2) // half: ticks come late by more or less
 			}
 		}
 		next = a.schedule.Next(now)
@@ -67,6 +108,9 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 // tryCycle is a Cycle whose panic is a failed one. Its error is logged and counted, and the
 // next cycle tries again.
 func (a *Agent) tryCycle(ctx context.Context) (err error) {
+	a.mu.Lock()
+	a.turns.expect(readLimit + a.writeLimit())
+	a.mu.Unlock()
 	var panicked error
 	func() {
 		defer untrusted.Recover(&panicked)
@@ -78,12 +122,13 @@ func (a *Agent) tryCycle(ctx context.Context) (err error) {
 	return err
 }
 
-// skip counts a tick at which the cycle before still runs.
-func (a *Agent) skip() {
+// skip counts a tick at which the cycle before still runs, whether it took too long or the
+// process was stopped.
+func (a *Agent) skip(tooLong bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cycle.Skipped++
-	a.cycle.overran = true
+	a.cycle.overran = a.cycle.overran || tooLong
 }
 
 // advise is told how a cycle ended. One that completed after ticks it had missed needs a longer
@@ -97,4 +142,19 @@ func (a *Agent) advise(err error) {
 		a.log.WithFields(logrus.Fields{"skipped": c.Skipped}).Warn("a cycle takes longer than the schedule allows; lengthen the schedule")
 	}
 	c.overran = false
+}
+
+// A cycle may wait for a device that is slow; one that hangs is told from it by its leases, and
+// those of short intervals say nothing while the machine is busy.
+const (
+	hangLeases = 3
+	hangLeast  = 10 * time.Second
+)
+
+// hangsLocked reports whether no cycle has ended for longer than it may take.
+func (a *Agent) hangsLocked(now time.Time) bool {
+	c := &a.cycle
+	next := a.schedule.Next(now)
+	period := max(a.schedule.Next(next).Sub(next), next.Sub(now))
+	return !c.ended.IsZero() && now.Sub(c.ended) > max(hangLeases*max(c.lease, vendors.LeasePeriods*period), hangLeast)
 }

@@ -31,6 +31,7 @@ func (a *Agent) Status() *api.Status {
 		Layout:      a.cfg.Profile.Layout.String(),
 		IntervalNS:  a.cfg.Device.Interval.Nanoseconds(),
 		Schedule:    a.cfg.Device.Schedule,
+		PhaseNS:     a.phase.Nanoseconds(),
 		OnStale:     string(a.cfg.Policy.OnStale),
 		SelfTest:    a.tried,
 		Cycle:       a.cycle.Cycle,
@@ -44,9 +45,13 @@ func (a *Agent) Status() *api.Status {
 		},
 		Updates:  a.pacingStatus(now),
 		DeadMan:  a.deadManStatus(),
+		Table:    a.tableStatus(),
 		Verdicts: a.limitationsLocked(),
 		Ports:    make([]api.Port, 0, len(a.ports)),
 	}
+	s.SetupIncomplete = a.setupError != ""
+	s.Cycle.PollToRule = a.cycle.pollToRule.status()
+	s.Cycle.Hangs = a.hangsLocked(now)
 	s.DataPlane, s.DataPlaneReason = a.dataPlane(now)
 	s.DataPlaneSeen = a.cycle.seen.at
 	if a.cfg.Shadow {
@@ -60,12 +65,25 @@ func (a *Agent) Status() *api.Status {
 	return s
 }
 
+// tableStatus is nil where nothing of the table is known.
+func (a *Agent) tableStatus() *api.Table {
+	t := api.Table{Entries: a.cycle.entries, Foreign: a.facts.Rules.Taken}
+	if a.facts.Rules.Shared {
+		t.Capacity = a.facts.Rules.Entries
+	}
+	if t == (api.Table{}) {
+		return nil
+	}
+	return &t
+}
+
 // portStatus is one port as it is now, which may be long after the last cycle.
 func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	plane := s.DataPlane
 	out := api.Port{
 		Port:    p.cfg.Name,
 		Action:  p.cfg.Action.String(),
+		Changes: p.taken,
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience
@@ -140,6 +158,9 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateStale, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneFallback:
 		ended := fmt.Sprintf("the lease ended %v ago", now.Sub(c.LeaseEnds).Round(time.Millisecond))
+		if a.withoutLeaseLocked() {
+			ended = fmt.Sprintf("nothing was written for %v", now.Sub(c.LeaseEnds.Add(-c.lastLease)).Round(time.Millisecond))
+		}
 		if why := a.withheld(p); c.LastError == "" && why != "" {
 			return api.StateStale, findings.LeaseEnded, ended + ": " + why
 		}

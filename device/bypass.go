@@ -34,7 +34,7 @@ func (t *Daemon) answers(ctx context.Context) error {
 	}
 	// A peer that may read the status only gets that answer to every other
 	// request; no daemon has what this one asks for.
-	if _, err := t.Client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) {
+	if _, err := t.Client.Config(ctx, strings.Repeat("0", 64)); errors.Is(err, fs.ErrPermission) || errors.Is(err, api.ErrNoOwner) || errors.Is(err, api.ErrNoAnswer) {
 		return err
 	}
 	return nil
@@ -161,6 +161,9 @@ func bypassReason(ctx context.Context, d *inventory.Device, login *ssh.Client, w
 		if _, err := login.Run(ctx, fmt.Sprintf(`/bin/sh -c 'test -S %[1]s && ! test -w %[1]s || LC_ALL=C ls -d %[1]s 2>&1 | grep -q "Permission denied"'`, socket), nil); err == nil {
 			return forbidden + d.Management.SSH.User
 		}
+	}
+	if errors.Is(why, api.ErrNoOwner) {
+		return "its owner among the controllers does not answer"
 	}
 	return "its daemon does not answer"
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Daemon is a device that is driven through its csig agent.
@@ -130,6 +133,7 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 		})
 	}
 	t.Client.Device = about
+	t.Client.As(o.Operator)
 	return t, nil
 }
 
@@ -157,6 +161,12 @@ func (t *Daemon) Observe(ctx context.Context) (vendors.Setup, error) {
 	if err == nil && s.Profile == "" && s.Config != "" && !s.Nothing() { // its platform has no record of it
 		if own, bad := t.runs.read(); bad == nil { // else it is refused where it is used
 			s.Profile = own.Profile.Hash()
+			for _, p := range own.Devices[0].Ports { // nor of ports where there is nothing to configure
+				seen := slices.ContainsFunc(s.Ports, func(q vendors.PortSetup) bool { return q.Port == p.Name })
+				if p.Action == vlanrules.Passthrough && !seen {
+					s.Ports = append(s.Ports, vendors.PortSetup{Port: p.Name, Action: p.Action})
+				}
+			}
 		}
 	}
 	return s, err
@@ -192,6 +202,9 @@ func (t *Daemon) DeadManProof(ctx context.Context) (time.Duration, error) {
 	case s.DeadMan.State == api.DeadManFailed:
 		return 0, errors.New(untrusted.Text(s.DeadMan.Reason, 500))
 	case s.DeadMan.State != api.DeadManArmed:
+		if why := s.Cycle.LastError; why != "" { // of the agent, which goes on trying
+			return after, fmt.Errorf("%w: %s", vendors.ErrNotProved, untrusted.Text(why, 500))
+		}
 		return after, vendors.ErrNotProved
 	default:
 		return after, nil

@@ -23,7 +23,7 @@ import (
 // network namespace.
 const lockName = "@csig-agent"
 
-var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first, or use --dry-run")
+var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first (csig agent --dry-run runs beside it)")
 
 // lockDevice makes this the only agent that programs the ports of this network
 // namespace, or a remote device. The lock is an abstract socket: it belongs to the namespace, as
@@ -35,7 +35,7 @@ var errOtherAgent = errors.New("another csig agent programs the ports of this ne
 func lockDevice(remote, device string, log *logrus.Entry) (unlock func(), err error) {
 	of, other := "", errOtherAgent
 	if remote != "" {
-		other = fmt.Errorf("another csig agent on this machine drives %s (%s): stop it first, or use --dry-run", device, remote)
+		other = fmt.Errorf("another csig agent on this machine drives %s (%s): stop it first (csig agent --dry-run runs beside it)", device, remote)
 		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
 	}
 	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)

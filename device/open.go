@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
@@ -37,6 +38,8 @@ type Opener struct {
 	// goroutines, with the reason and with the off-marker that keeps that daemon from
 	// restoring its rules. nil: a daemon has to answer.
 	Bypassed func(device, reason, marker string)
+
+	Operator *api.Operator // who changes devices; nil: they are only read
 
 	profile func() string // the hash of the fleet's
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -34,7 +35,7 @@ func (o *Opener) OpenSole(ctx context.Context, d *inventory.Device, who string, 
 		if err == nil {
 			err = errors.Join(t.answers(ctx), t.Close())
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, api.ErrNoOwner) {
 			return nil, fmt.Errorf("the agent of %s answers: stop it first", d.Name)
 		}
 	}

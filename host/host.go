@@ -6,16 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/metrics"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Config is what the agent of one device needs in a process. It opens counters and
@@ -37,7 +41,27 @@ type Config struct {
 	TLS    api.TLSFiles
 	Access api.TLSAccess
 
-	OnLaunch func() // as in agent.DaemonConfig
+	Metrics string // TCP address of api.NewObserver, with TLS and Access; "" for none
+
+	Also net.Listener // of other controllers, which answer for their clients (api.Trusted); nil: none
+
+	Owner *vendors.Owner // where several controllers share the device; nil: none do
+
+	Beside    int // as in agent.DaemonConfig, and the next four
+	LeaveBare bool
+	Locks     agent.LockStore
+	Load      func(path string) (*inventory.Fleet, error)
+	Reload    <-chan struct{}
+	Reloading func() (done func()) // as in agent.DaemonConfig
+	OnReady   func()               // called when the start is over; nil for none
+	Journals  api.Journals         // that it keeps for operators; nil: none
+
+	// OnConfigure is called after each change of the agent's configuration by a client; its
+	// error is the client's, the change stays.
+	OnConfigure func(context.Context) error
+
+	OnLaunch func()            // as in agent.DaemonConfig
+	Records  *agent.RecordFile // the same
 
 	// Interrupted is the cause of a context whose end is to remove everything from the
 	// device; any other end gives up the lease alone.
@@ -57,11 +81,11 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, lock: device.Lock{Log: cfg.Log}}
 	a.daemon = agent.NewDaemon(agent.DaemonConfig{
 		File: cfg.File, Wait: cfg.Wait, Shadow: cfg.Shadow, SelfTest: cfg.SelfTest, NoCommands: cfg.NoCommands, Version: cfg.Version, Log: cfg.Log,
-		OffMarker: api.OffMarker(cfg.Socket),
+		OffMarker: api.OffMarker(cfg.Socket), LeaveBare: cfg.LeaveBare, Beside: cfg.Beside, Locks: cfg.Locks, Load: cfg.Load, Reload: cfg.Reload, Reloading: cfg.Reloading,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},
-		OpenDriver: a.openDriver, OnLaunch: cfg.OnLaunch,
+		OpenDriver: a.openDriver, OnLaunch: cfg.OnLaunch, Records: cfg.Records,
 		OnCycle: func() {
 			if a.server != nil {
 				a.server.Publish()
@@ -72,7 +96,10 @@ func New(cfg Config) *Agent {
 }
 
 func (a *Agent) openDriver(d *inventory.Device) (vendors.Driver, error) {
-	cfg := vendors.Config{Device: *d, Who: a.cfg.Who, Note: func(what string) { a.cfg.Log.Warn(what) }}
+	cfg := vendors.Config{Device: *d, Who: a.cfg.Who, Owner: a.cfg.Owner, Note: func(what string) { a.cfg.Log.Warn(what) }}
+	if cfg.Owner != nil {
+		cfg.Dial = cfg.Owner.Guard()
+	}
 	if !a.cfg.Shadow { // another configuration may be of another platform
 		if err := a.lock.Take(d); err != nil {
 			return nil, err
@@ -111,11 +138,26 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	serve := make(chan error, 1)
 	go func() { serve <- a.server.Serve() }()
 	a.cfg.Log.WithField("socket", a.cfg.Socket).Debug("listening")
+	if a.cfg.Metrics == "" {
+		return a.drive(ctx, serve)
+	}
+	return api.Observed(a.cfg.Metrics, a.cfg.TLS, a.cfg.Access, a.metrics(), a.cfg.Log, func() error { return a.drive(ctx, serve) })
+}
+
+func (a *Agent) metrics() http.Handler {
+	return metrics.Handler(a.cfg.Version, metrics.Own(a.daemon.Status))
+}
+
+// drive starts the daemon and runs it until ctx ends or the socket fails.
+func (a *Agent) drive(ctx context.Context, serve <-chan error) error {
 	if err := a.daemon.Start(ctx); err != nil {
 		if undo := (*agent.UndoError)(nil); ctx.Err() != nil && !errors.As(err, &undo) {
 			return a.leave(ctx, false)
 		}
 		return err
+	}
+	if a.cfg.OnReady != nil {
+		a.cfg.OnReady()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,8 +183,20 @@ func (a *Agent) listen() error {
 			return errors.Join(err, server.Close())
 		}
 	}
-	server.Manage(a.daemon)
+	if a.cfg.OnConfigure != nil {
+		server.Manage(&noticed{a.daemon, a.cfg.OnConfigure})
+	} else {
+		server.Manage(a.daemon)
+	}
+	server.Explain(a.daemon.Why)
+	if a.cfg.Journals != nil {
+		server.Keep(a.cfg.Journals)
+	}
+	if a.cfg.Also != nil {
+		server.Also(a.cfg.Also)
+	}
 	server.LogTo(a.cfg.Log)
+	server.Observe(a.metrics())
 	if a.cfg.Listen != "" {
 		addr, err := server.ListenTLS(a.cfg.Listen, a.cfg.TLS, a.cfg.Access)
 		if err != nil {
@@ -183,6 +237,31 @@ func (a *Agent) leave(ctx context.Context, ran bool) error {
 
 // Status is the agent's. Safe for concurrent use.
 func (a *Agent) Status() *api.Status { return a.daemon.Status() }
+
+// Alive reports whether the agent makes progress. Safe for concurrent use.
+func (a *Agent) Alive() bool { return a.daemon.Alive() }
+
+// Waits reports whether the agent runs no configuration. Safe for concurrent use.
+func (a *Agent) Waits() bool { return a.daemon.Waits() }
+
+// Line is the agent's state in a line, for the service manager. Safe for concurrent use.
+func (a *Agent) Line() string {
+	s := a.daemon.Status()
+	line := "waits " + s.Waiting
+	if s.Waiting == "" {
+		live := 0
+		for i := range s.Ports {
+			if s.Ports[i].State == api.StateLive {
+				live++
+			}
+		}
+		line = fmt.Sprintf("%s: %d of %d ports live, data plane %s", s.Device, live, len(s.Ports), s.DataPlane)
+	}
+	if s.Reload != nil && s.Reload.Error != "" {
+		line += "; not reloaded: " + s.Reload.Error
+	}
+	return untrusted.Text(line, 300)
+}
 
 // Memory is the memory in bytes that an agent is given: one of 512 ports takes some
 // 37 MiB, one that is asked much a few times that.

@@ -31,7 +31,7 @@ const (
 // needs is the role that a request needs.
 func needs(method, path string) role {
 	switch {
-	case path == StatusPath || path == WatchPath:
+	case path == StatusPath || path == WatchPath || slices.Contains(observePaths, path):
 		return roleStatus
 	case method == http.MethodGet && path != LinkPath && path != ConfigPath:
 		// The one has a port receive test frames, the other may name commands
@@ -169,7 +169,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
 		if err := s.foreign(r); err != nil {
-			writeError(w, err)
+			WriteError(w, err)
 			return
 		}
 		if r.Method == http.MethodGet && r.ContentLength != 0 {
@@ -179,13 +179,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		p := s.peerOf(r)
 		switch {
 		case p.role == roleNone:
-			writeError(w, forbidden("%s: %w", p.name, p.err))
+			WriteError(w, forbidden("%s: %w", p.name, p.err))
 			return
 		case p.role == roleStatus && needs(r.Method, r.URL.Path) > p.role:
-			writeError(w, forbidden("%s may read the status only: ask as root, or as the user that the agent runs as", p.name))
+			WriteError(w, forbidden("%s may read the status only: ask as root, or as the user that the agent runs as", p.name))
 			return
 		case needs(r.Method, r.URL.Path) > p.role:
-			writeError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change", p.name))
+			WriteError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change", p.name))
 			return
 		}
 		if p.role < roleChange {
@@ -195,6 +195,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				return
 			}
 			defer s.leave(p.name)
+		}
+		if s.forwards(r) {
+			s.forward.ServeHTTP(w, r)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -210,7 +214,7 @@ func (s *Server) foreign(r *http.Request) error {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	if host == "agent" || host == "localhost" || r.TLS != nil && s.tls.names(host) {
+	if host == "agent" || host == "localhost" || r.TLS != nil && s.tls.names(host) || s.plain && IsLoopback(host) {
 		return nil
 	}
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && r.TLS != nil {

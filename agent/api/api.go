@@ -34,10 +34,13 @@ type Status struct {
 	Layout      string    `json:"layout"`
 	IntervalNS  int64     `json:"interval_ns"` // averaging window Δt
 	Schedule    string    `json:"schedule"`
+	PhaseNS     int64     `json:"phase_ns"` // of cycles after the schedule's instants: a controller spreads its devices
 	LeaseNS     int64     `json:"lease_ns"` // 0 while none was given, and in shadow mode
 	OnStale     string    `json:"on_stale"`
 	DataPlane   string    `json:"data_plane"` // what the rules do at Time, by what was last seen of them: a DataPlane constant
 	SelfTest    Verdict   `json:"self_test"`  // of the start; level SelfTestNotRun where there was none
+	// SetupIncomplete is whether the setup could not be written as a whole: it is tried again.
+	SetupIncomplete bool `json:"setup_incomplete"`
 	// DataPlaneReason is why DataPlane is not what it should be, "" where it is;
 	// DataPlaneSeen is when the device last took an update or was read, absent
 	// where neither has happened.
@@ -48,13 +51,50 @@ type Status struct {
 	Refresh  Refresh   `json:"refresh"`
 	Updates  *Updates  `json:"updates,omitempty"`  // where updates are changes of the device's configuration
 	DeadMan  *DeadMan  `json:"dead_man,omitempty"` // where one on the device takes the place of a lease
+	Table    *Table    `json:"table,omitempty"`    // where the device's entries are counted, or their number is limited
 	Verdicts []Verdict `json:"verdicts"`           // capabilities that are degraded or refused
 	Ports    []Port    `json:"ports"`
 
+	Drift  *Drift  `json:"drift,omitempty"`  // absent before the first check, and in shadow mode
+	Reload *Reload `json:"reload,omitempty"` // the last of the agent's file while it ran; absent where there was none
+
 	// Waiting is what a daemon that runs no configuration waits for, and why:
 	// what follows of a device is then empty. "" when it runs.
-	Waiting    string `json:"waiting"`
-	ConfigHash string `json:"config_hash"` // inventory.Fleet.Hash of the configuration that runs, as far as it concerns the device; "" when waiting
+	Waiting string `json:"waiting"`
+	// Elsewhere is the last status that the owner of the device has published, of a controller
+	// that is not the owner; its Elsewhere is nil.
+	Elsewhere  *Status `json:"elsewhere,omitempty"`
+	ConfigHash string  `json:"config_hash"` // inventory.Fleet.Hash of the configuration that runs, as far as it concerns the device; "" when waiting
+}
+
+// Drift is what the last check found that is not as it was approved, and that the agent does
+// not restore by itself.
+type Drift struct {
+	Checked     time.Time    `json:"checked,omitzero"` // the last check that could read the device; absent where none could
+	Error       string       `json:"error"`            // why the last check could not; "" where it could
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is one thing in which a device differs from what was approved.
+type Difference struct {
+	Port string `json:"port"` // "" for the device as a whole
+	What string `json:"what"`
+}
+
+// String is the difference with its port.
+func (d Difference) String() string {
+	if d.Port == "" {
+		return d.What
+	}
+	return "port " + d.Port + ": " + d.What
+}
+
+// Reload is how an agent put a fleet file in force that a user has changed, or that SIGHUP
+// asked it to read again.
+type Reload struct {
+	Time  time.Time `json:"time"`
+	File  string    `json:"file"`
+	Error string    `json:"error"` // "" where the file is in force; else what ran before still runs, unless the text says otherwise
 }
 
 // What the data plane does.
@@ -84,6 +124,8 @@ type Cycle struct {
 	Operations uint64    `json:"operations"` // entry operations since the start; 0 in shadow mode
 	LastError  string    `json:"last_error"` // "" when the last cycle completed
 	Repairs    uint64    `json:"repairs"`    // setups restored after another process changed them
+	PollToRule Latency   `json:"-"`          // of cycles that wrote, from the beginning of the reading; for metrics alone
+	Hangs      bool      `json:"hangs"`      // no cycle has ended, completed or failed, for longer than three leases
 
 	// WouldOperate counts the operations that shadow mode only logs.
 	WouldOperate uint64 `json:"would_operate"`
@@ -98,16 +140,36 @@ type Cycle struct {
 	LastLapseNS int64  `json:"last_lapse_ns"`
 }
 
+// Latency is how long something took, each time since the start.
+type Latency struct {
+	Count uint64
+	Sum   time.Duration
+	Most  []Within
+}
+
+// Within is how many took so long at most.
+type Within struct {
+	Limit time.Duration
+	Count uint64
+}
+
 // Updates is how updates that are changes of configuration are put together: the newest
 // value of each port goes with the next one, worse values first.
 type Updates struct {
-	IntervalNS int64  `json:"interval_ns"`        // the shortest from one to the next
-	AchievedNS int64  `json:"achieved_ns"`        // what it has been on average; 0 before the second
-	Sent       uint64 `json:"sent"`               // updates that changed something
-	Changes    uint64 `json:"changes"`            // buckets that they changed
-	Coalesced  uint64 `json:"coalesced"`          // values that a newer one replaced before they were sent
-	Waiting    int    `json:"waiting"`            // ports whose newest value waits for its turn
-	LinesHour  uint64 `json:"log_lines_per_hour"` // that they write to accounting logs, at the rate of Changes so far; 0 in the first minute
+	IntervalNS int64   `json:"interval_ns"`                  // the shortest from one to the next
+	AchievedNS int64   `json:"achieved_ns"`                  // what it has been on average; 0 before the second
+	Sent       uint64  `json:"sent"`                         // updates that changed something
+	Changes    uint64  `json:"changes"`                      // buckets that they changed
+	Coalesced  uint64  `json:"coalesced"`                    // values that a newer one replaced before they were sent
+	Waiting    int     `json:"waiting"`                      // ports whose newest value waits for its turn
+	LinesHour  *uint64 `json:"log_lines_per_hour,omitempty"` // that they write to accounting logs, at the rate of Changes so far; absent in the first minute
+}
+
+// Table is the use of the device's table of rules.
+type Table struct {
+	Entries  int `json:"entries"`  // that the values of all ports take; 0: they are not counted
+	Foreign  int `json:"foreign"`  // that other applications take
+	Capacity int `json:"capacity"` // of all; 0: it is not limited, or not known, or each port has its own
 }
 
 // DeadMan is what on the device makes its ports fall back when the agent is gone.
@@ -178,6 +240,7 @@ type Port struct {
 	// WindowErrorNS bounds the error of the window's length, where the refresh
 	// instants of a cached counter were estimated.
 	WindowErrorNS int64    `json:"window_error_ns"`
+	Changes       uint64   `json:"changes"` // times that the device took another S or LM, for any signal
 	Signals       []Signal `json:"signals"`
 }
 

@@ -68,10 +68,11 @@ type Client struct {
 	// or a fleet file of it alone where that is not enough.
 	Device string
 
-	name  string // of where it listens
-	token string // of a pending auto-revert that this client has begun
-	unix  bool   // the name is a unix socket here
-	http  http.Client
+	name     string    // of where it listens
+	token    string    // of a pending auto-revert that this client has begun
+	operator *Operator // who changes the device; nil: not said
+	unix     bool      // the name is a unix socket here
+	http     http.Client
 
 	plainer func(error) error // of a connection with TLS: adds what to do; else nil
 }
@@ -154,6 +155,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 	if err != nil {
 		return nil, err
 	}
+	c.sign(req)
 	if end, ok := ctx.Deadline(); ok && c.unix {
 		req.Header.Set(DeadlineHeader, end.UTC().Format(time.RFC3339Nano))
 	}
@@ -167,7 +169,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 		if !c.unix {
 			return nil, fmt.Errorf("%w at %s: start one there with csig agent --wait", ErrNoAgent, c.name)
 		}
-		return nil, fmt.Errorf("%w at %s: start one with csig agent -c FILE (with --wait for csig apply), or name the socket of the one that runs: --socket for csig status, management.daemon in the fleet file", ErrNoAgent, c.name)
+		return nil, fmt.Errorf("%w at %s: start one with csig agent -i FILE (with --wait for csig apply), or name the socket of the one that runs: --socket for csig status, management.daemon in the fleet file", ErrNoAgent, c.name)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("no permission to open the socket of the agent at %s (%w): run as the user that started it; csig status, also as a member of the group that the agent gives its socket to (--socket-group)", c.name, fs.ErrPermission)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -21,6 +22,8 @@ const (
 // neither descriptors nor the listener.
 type limited struct {
 	net.Listener
+	plain          role // of every peer over TCP without TLS
+	most, mostUser int  // connections; 0: maxConns, maxUserConns
 
 	mu    sync.Mutex
 	conns []*conn // by age
@@ -45,8 +48,10 @@ func (l *limited) Accept() (net.Conn, error) {
 		own := &conn{Conn: c, of: l}
 		if u, ok := c.(*net.UnixConn); ok {
 			own.peer = unixPeer(u)
+		} else if t, ok := c.(Trusted); ok {
+			own.peer = peer{name: t.Peer(), role: roleChange}
 		} else if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-			own.peer.name = a.IP.String()
+			own.peer.name, own.peer.role = a.IP.String(), l.plain
 		}
 		evicted, ok := l.admit(own)
 		if evicted != nil {
@@ -63,12 +68,13 @@ func (l *limited) Accept() (net.Conn, error) {
 func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	most := cmp.Or(l.most, maxConns)
 	same := func(o *conn) bool { return o.peer.name == c.peer.name }
 	all := func(*conn) bool { return true }
 	switch {
-	case c.peer.role < roleChange && l.count(same) >= maxUserConns:
+	case c.peer.role < roleChange && l.count(same) >= cmp.Or(l.mostUser, maxUserConns):
 		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.active })
-	case len(l.conns) < maxConns:
+	case len(l.conns) < most:
 		l.conns = append(l.conns, c)
 		return nil, true
 	default:
@@ -84,7 +90,7 @@ func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 		return nil, false
 	}
 	l.remove(evicted)
-	if l.count(all) >= maxConns {
+	if l.count(all) >= most {
 		return evicted, false
 	}
 	l.conns = append(l.conns, c)

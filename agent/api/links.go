@@ -71,7 +71,7 @@ func (s *Server) manageLinks(m Manager) {
 		port := argument(r, "port")
 		l, err := m.ListenLink(ctx, port)
 		if err != nil {
-			writeError(w, err)
+			WriteError(w, err)
 			return
 		}
 		defer l.Close()

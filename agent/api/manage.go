@@ -105,14 +105,16 @@ type Error struct {
 
 // Kinds of errors.
 const (
-	KindNotYet      = "not_yet"     // vendors.ErrNotYet
+	KindNotYet      = "not-yet"     // vendors.ErrNotYet
 	KindUnsupported = "unsupported" // errors.ErrUnsupported
 	KindReverted    = "reverted"    // vendors.ErrReverted
 	KindForbidden   = "forbidden"   // fs.ErrPermission: the peer may read the status only
+	KindLocked      = "locked"      // ErrLocked
+	KindNoOwner     = "no_owner"    // ErrNoOwner
 )
 
 // kinds are the errors that the client maps back to Go errors.
-var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted, KindForbidden: fs.ErrPermission}
+var kinds = map[string]error{KindNotYet: vendors.ErrNotYet, KindUnsupported: errors.ErrUnsupported, KindReverted: vendors.ErrReverted, KindForbidden: fs.ErrPermission, KindLocked: ErrLocked, KindNoOwner: ErrNoOwner}
 
 // kindError is an error of a kind that came as text.
 type kindError struct {
@@ -156,6 +158,11 @@ type Manager interface {
 	Confirm(ctx context.Context, token string) error
 	PendingRevert(ctx context.Context) error
 
+	// Admit takes the change lock for an operator, or keeps it, before each change. The error
+	// wraps ErrLocked while another one has it. Leave frees it, where that session has it.
+	Admit(ctx context.Context, op Operator) error
+	Leave(ctx context.Context, session string) error
+
 	// Links are tried at ports of the configuration that runs. The error
 	// wraps vendors.ErrNotYet when it lacks the port, or the tag's TPID.
 	vendors.LinkProber
@@ -164,6 +171,8 @@ type Manager interface {
 // Manage lets the server answer the paths of a Manager, too. It is called
 // before Serve.
 func (s *Server) Manage(m Manager) {
+	s.admit = m.Admit
+	s.manageLock(m)
 	s.manageLinks(m)
 	s.manageRevert(m)
 	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
@@ -219,12 +228,12 @@ func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r)
 		if err != nil {
-			writeError(w, err)
+			WriteError(w, err)
 			return
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
-			writeError(w, err)
+			WriteError(w, err)
 			return
 		}
 		reply(w, http.StatusOK, append(text, '\n'))
@@ -247,7 +256,14 @@ func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, e
 		if end, err := time.Parse(time.RFC3339Nano, r.Header.Get(DeadlineHeader)); err == nil && time.Now().After(end) {
 			return nil, &vendors.PermanentError{Err: fmt.Errorf("the client waited until %s only: nothing was done", end.UTC().Format(time.RFC3339))}
 		}
-		if s.audit != nil {
+		op, err := operatorOf(r)
+		if err == nil {
+			err = s.admit(r.Context(), op)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s.audit != nil && r.URL.Path != LockPath { // it is kept again and again
 			s.audit.WithFields(logrus.Fields{
 				"peer": s.peerOf(r).name, "address": r.RemoteAddr, "request": r.Method + " " + r.URL.Path, "sha256": fmt.Sprintf("%x", sha256.Sum256(body)),
 			}).Info("change requested")
@@ -282,8 +298,8 @@ func decode(body []byte, what, format string, v any, got *string) error {
 	return nil
 }
 
-// writeError answers with an error.
-func writeError(w http.ResponseWriter, err error) {
+// WriteError answers with an error.
+func WriteError(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if permanent(err) {
 		code = http.StatusUnprocessableEntity

@@ -31,6 +31,10 @@ type manager struct {
 	err      error
 	log      lines
 
+	admitted []Operator
+	refuses  error // of Admit
+	left     string
+
 	mark  string                      // of the last change
 	armed *vendors.PendingRevertError // nil: it does not wait
 
@@ -54,6 +58,14 @@ func (m *manager) Facts(_ context.Context, platform string) (vendors.Facts, erro
 func (m *manager) Setup(_ context.Context, platform string) (vendors.Setup, error) {
 	m.platform = platform
 	return someSetup, m.err
+}
+func (m *manager) Admit(_ context.Context, op Operator) error {
+	m.admitted = append(m.admitted, op)
+	return m.refuses
+}
+func (m *manager) Leave(_ context.Context, session string) error {
+	m.left = session
+	return nil
 }
 func (m *manager) Config(hash string) (string, error) { return "the file of " + hash, m.err }
 func (m *manager) Health(_ context.Context, platform string) ([]vendors.PortHealth, error) {

@@ -18,16 +18,19 @@ import (
 
 // Server answers on the agent's socket. Publish notifies it that a cycle ended.
 type Server struct {
-	status func() *Status
-	socket string
-	http   http.Server
-	mux    *http.ServeMux
-	lns    []net.Listener
-	tls    *serverTLS    // nil without ListenTLS
-	audit  *logrus.Entry // of changes; nil without LogTo
-	sparse *sparseLog    // of connections; the same
-	warn   func(format string, args ...any)
-	quiet  time.Duration // after which a watcher gets a status of a cycle that does not come
+	status  func() *Status
+	socket  string
+	http    http.Server
+	mux     *http.ServeMux
+	lns     []net.Listener
+	tls     *serverTLS                            // nil without ListenTLS
+	admit   func(context.Context, Operator) error // lets an operator change the device
+	forward http.Handler                          // nil: this one answers all
+	audit   *logrus.Entry                         // of changes; nil without LogTo
+	sparse  *sparseLog                            // of connections; the same
+	plain   bool                                  // at a loopback address, without TLS
+	warn    func(format string, args ...any)
+	quiet   time.Duration // after which a watcher gets a status of a cycle that does not come
 
 	mu       sync.Mutex
 	cycle    chan struct{} // closed at each cycle, then replaced
@@ -40,6 +43,9 @@ type Server struct {
 	cycled   atomic.Bool // a cycle ended since
 }
 
+// nameAnother is what to do about a socket that cannot be opened.
+const nameAnother = "name another with --socket (of a controller's device: management.daemon.socket in the fleet file)"
+
 // Listen opens the socket, with access for the same user only. A socket file
 // without a listener is replaced; a live one is an error.
 func Listen(socket string, status func() *Status) (*Server, error) {
@@ -47,15 +53,15 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		return nil, fmt.Errorf("socket %s: %w; name another with --socket", socket, err)
+		return nil, fmt.Errorf("socket %s: %w; %s", socket, err, nameAnother)
 	}
 	if conn, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		conn.Close()
-		return nil, fmt.Errorf("socket %s: another agent answers there: stop it, or name another socket with --socket", socket)
+		return nil, fmt.Errorf("socket %s: another agent answers there: stop it, or %s", socket, nameAnother)
 	}
 	if fi, err := os.Lstat(socket); err == nil {
 		if fi.Mode().Type() != os.ModeSocket {
-			return nil, fmt.Errorf("socket %s: is there already and is not a socket: name another with --socket", socket)
+			return nil, fmt.Errorf("socket %s: is there already and is not a socket: %s", socket, nameAnother)
 		}
 		if err := os.Remove(socket); err != nil {
 			return nil, fmt.Errorf("socket %s: left by an agent that is gone: %w", socket, err)
@@ -63,7 +69,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 	}
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w; name another with --socket", socket, err)
+		return nil, fmt.Errorf("socket %s: %w; %s", socket, err, nameAnother)
 	}
 	if err := os.Chmod(socket, 0o600); err != nil {
 		ln.Close()
@@ -72,12 +78,16 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 	s := &Server{status: status, socket: socket, mux: http.NewServeMux(), lns: []net.Listener{&limited{Listener: ln}}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
 	s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
 	s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
+	s.init()
+	return s, nil
+}
+
+func (s *Server) init() {
 	s.warn = func(string, ...any) {}
 	s.http = http.Server{
 		Handler: s.guard(s.mux), ConnContext: withConn, ConnState: noteState,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
 	}
-	return s, nil
 }
 
 // Serve answers until Close, or until one of its sockets fails.
@@ -154,7 +164,7 @@ func (s *Server) encodedStatus() ([]byte, error) {
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	text, err := s.encodedStatus()
 	if err != nil {
-		writeError(w, err)
+		WriteError(w, err)
 		return
 	}
 	reply(w, http.StatusOK, text)

@@ -28,6 +28,8 @@ type serverTLS struct {
 	access TLSAccess
 	conns  *limited
 	log    func(format string, args ...any)
+	login  bool     // clients without a certificate connect, too: another login is theirs
+	protos []string // for ALPN
 
 	reloading sync.Mutex // guards seen
 	seen      [3]fileState
@@ -48,8 +50,13 @@ type fileState struct {
 // authorities are read again when their files change. It is called before Serve
 // and after LogTo.
 func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.Addr, error) {
+	return s.listenTLS("--listen", addr, files, access)
+}
+
+// listenTLS is ListenTLS of the flag that has the address.
+func (s *Server) listenTLS(flag, addr string, files TLSFiles, access TLSAccess) (net.Addr, error) {
 	if len(access.Read)+len(access.Change) == 0 {
-		return nil, fmt.Errorf("--listen %s: no client may do anything: name certificates with --tls-change or --tls-read", addr)
+		return nil, fmt.Errorf("%s %s: no client may do anything: name certificates with --tls-change or --tls-read", flag, addr)
 	}
 	t := &serverTLS{files: files, access: access, log: s.warn, seen: files.states()}
 	var err error
@@ -58,7 +65,7 @@ func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.A
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w", addr, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, addr, err)
 	}
 	s.tls, t.conns = t, &limited{Listener: ln}
 	s.lns = append(s.lns, tls.NewListener(t.conns, &tls.Config{
@@ -70,7 +77,11 @@ func (s *Server) ListenTLS(addr string, files TLSFiles, access TLSAccess) (net.A
 
 // load reads the files.
 func (t *serverTLS) load() (*tls.Config, error) {
-	cert, pool, err := t.files.load()
+	files := t.files
+	if t.login && files.CA == "" {
+		files.CA = files.Cert // clients are not asked for certificates
+	}
+	cert, pool, err := files.load()
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +90,24 @@ func (t *serverTLS) load() (*tls.Config, error) {
 			return nil, fmt.Errorf("%s is a name of this daemon's own certificate %s: a switch is not an operator, leave it out of --tls-read and --tls-change", untrusted.Text(name, 100), t.files.Cert)
 		}
 	}
-	return &tls.Config{
+	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 		SessionTicketsDisabled: true, // a session would outlive its authority
+		NextProtos:             t.protos,
 		VerifyConnection: func(c tls.ConnectionState) error {
+			if len(c.PeerCertificates) == 0 {
+				return nil // where that is let through at all
+			}
 			return acceptClient(c.PeerCertificates[0], cert.Leaf)
 		},
-	}, nil
+	}
+	switch {
+	case t.login && t.files.CA == "":
+		cfg.ClientAuth = tls.NoClientCert
+	case t.login:
+		cfg.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return cfg, nil
 }
 
 // acceptClient refuses certificates that were not made for clients, and the

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// Listener is a TCP listener for another HTTP server of the process, with the bounds of the
+// agent's own: a number of connections, deadlines, and TLS whose files may change.
+type Listener struct {
+	ln   net.Listener
+	tls  *serverTLS // nil without files
+	warn func(format string, args ...any)
+}
+
+// ListenerConfig is what a Listener needs.
+type ListenerConfig struct {
+	Flag   string // that has the address, for errors
+	Addr   string
+	TLS    TLSFiles // no Cert: there is no TLS; no CA: clients have no certificates
+	Access TLSAccess
+	Login  bool // clients without a certificate connect, too: the server asks them for something else
+	Conns  int  // at most; each address has half of them
+	Warn   func(format string, args ...any)
+}
+
+// ListenTCP opens a listener. Who may connect is known then: with TLS a client has a certificate
+// from TLS.CA, or Login.
+func ListenTCP(cfg ListenerConfig) (*Listener, error) {
+	l := &Listener{warn: cfg.Warn}
+	if cfg.TLS.Cert != "" {
+		l.tls = &serverTLS{files: cfg.TLS, access: cfg.Access, log: cfg.Warn, seen: cfg.TLS.states(), login: cfg.Login, protos: []string{"h2", "http/1.1"}}
+		var err error
+		if l.tls.cfg, err = l.tls.load(); err != nil {
+			return nil, fmt.Errorf("%s: %w", cfg.Flag, err)
+		}
+	}
+	ln, err := net.Listen("tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", cfg.Flag, cfg.Addr, err)
+	}
+	conns := &limited{Listener: ln, most: cfg.Conns, mostUser: (cfg.Conns + 1) / 2}
+	l.ln = conns
+	if l.tls != nil {
+		l.tls.conns = conns
+		l.ln = tls.NewListener(conns, &tls.Config{
+			MinVersion: tls.VersionTLS13, NextProtos: l.tls.protos,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return l.tls.current(), nil },
+		})
+	}
+	return l, nil
+}
+
+// Addr is where it listens.
+func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+
+// TLS reports whether its connections are encrypted.
+func (l *Listener) TLS() bool { return l.tls != nil }
+
+// Serve has a server answer until it is closed.
+func (l *Listener) Serve(s *http.Server) error {
+	s.ConnContext, s.ConnState = withConn, noteState
+	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = headerTimeout, idleTimeout, 16<<10
+	if l.tls != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go l.tls.watch(stop)
+	}
+	return s.Serve(l.ln)
+}
+
+// Close ends it where Serve was not called.
+func (l *Listener) Close() error { return l.ln.Close() }
+
+// Names reports whether a host is one of the certificate's.
+func (l *Listener) Names(host string) bool { return l.tls != nil && l.tls.names(host) }
+
+// Reads reports whether a request comes with a certificate that may read, and who that is, or why not.
+func (l *Listener) Reads(r *http.Request) (who string, err error) {
+	if l.tls == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return "", fmt.Errorf("there is no certificate of a client")
+	}
+	p := l.tls.access.peerOf(r.TLS.PeerCertificates[0])
+	if p.err != nil {
+		return "", untrusted.Error(p.err)
+	}
+	return p.name, nil
+}

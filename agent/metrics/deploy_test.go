@@ -1,0 +1,259 @@
+package metrics
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/goccy/go-yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of docs/operations.md")
+
+const (
+	rulesFile = "../../deploy/prometheus/csig-alerts.yml"
+	rulesTest = "../../deploy/prometheus/csig-alerts-test.yml"
+	dashboard = "../../deploy/grafana/csig.json"
+	page      = "../../docs/operations.md"
+)
+
+// rule is an alert.
+type rule struct {
+	Alert, Expr, For string
+	Labels           map[string]string
+	Annotations      map[string]string
+}
+
+func alerts(t *testing.T) (text string, list []rule) {
+	t.Helper()
+	raw, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		list = append(list, g.Rules...)
+	}
+	if len(list) < 15 {
+		t.Fatalf("%d alerts", len(list))
+	}
+	return string(raw), list
+}
+
+// unknown are the metrics of an expression that are not exposed.
+func unknown(expr string) (list []string) {
+	names := map[string]bool{}
+	for _, f := range families {
+		names[f.name] = true
+		if f.kind == dto.MetricType_HISTOGRAM {
+			names[f.name+"_bucket"], names[f.name+"_sum"], names[f.name+"_count"] = true, true, true
+		}
+	}
+	for _, name := range regexp.MustCompile(`\bcsig_\w+`).FindAllString(expr, -1) {
+		if !names[name] {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func promtool(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "promtool", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// The rules pass their tests, and are about metrics that are exposed.
+func TestAlertRules(t *testing.T) {
+	_, list := alerts(t)
+	if out, err := promtool(t, ".", "check", "rules", rulesFile); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := promtool(t, filepath.Dir(rulesTest), "test", "rules", filepath.Base(rulesTest)); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, r := range list {
+		if names := unknown(r.Expr); len(names) > 0 {
+			t.Errorf("%s: no metric is called %s", r.Alert, names)
+		}
+		if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.Annotations["summary"] == "" {
+			t.Errorf("%s has the severity %q and the summary %q", r.Alert, s, r.Annotations["summary"])
+		}
+	}
+}
+
+// TestLongEachAlertIsTested: the rule test of each alert notices when the alert never fires.
+func TestLongEachAlertIsTested(t *testing.T) {
+	text, list := alerts(t)
+	tests, err := os.ReadFile(rulesTest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "\n  - name: "
+	head, _, _ := strings.Cut(string(tests), name)
+	for _, r := range list {
+		dir := t.TempDir()
+		silent := strings.Replace(text, "        expr: "+r.Expr+"\n", "        expr: vector(1) > 2\n", 1)
+		if silent == text {
+			t.Fatalf("%s: its expression is not found in the file", r.Alert)
+		}
+		_, own, ok := strings.Cut(string(tests), name+r.Alert+"\n")
+		if !ok {
+			t.Errorf("%s has no test", r.Alert)
+			continue
+		}
+		own, _, _ = strings.Cut(own, name)
+		for file, what := range map[string]string{filepath.Base(rulesFile): silent, filepath.Base(rulesTest): head + name + r.Alert + "\n" + own + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(what), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := promtool(t, dir, "test", "rules", filepath.Base(rulesTest)); err == nil || !strings.Contains(out, r.Alert) {
+			t.Errorf("no test notices that %s never fires", r.Alert)
+		}
+	}
+}
+
+// Every query of the dashboard is PromQL, of metrics that are exposed.
+func TestDashboard(t *testing.T) {
+	raw, err := os.ReadFile(dashboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board any
+	if err := json.Unmarshal(raw, &board); err != nil {
+		t.Fatal(err)
+	}
+	var exprs []string
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for key, e := range v {
+				if text, ok := e.(string); ok && (key == "expr" || key == "definition") {
+					exprs = append(exprs, text)
+				}
+				walk(e)
+			}
+		}
+	}
+	walk(board)
+	if len(exprs) < 20 {
+		t.Fatalf("%d queries", len(exprs))
+	}
+	rules := "groups: [{name: dashboard, rules: [\n"
+	for i, e := range exprs {
+		if names := unknown(e); len(names) > 0 {
+			t.Errorf("%s: no metric is called %s", e, names)
+		}
+		e = regexp.MustCompile(`^label_values\((.*), \w+\)$`).ReplaceAllString(e, "$1")
+		e = strings.NewReplacer("$__rate_interval", "1m", "$device", ".*", "$port", ".*").Replace(e)
+		quoted, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules += fmt.Sprintf("  {record: 'query:%d', expr: %s},\n", i, quoted)
+	}
+	file := filepath.Join(t.TempDir(), "queries.yml")
+	if err := os.WriteFile(file, []byte(rules+"]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := promtool(t, ".", "check", "rules", file); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestPageListsEveryMetric holds the table of docs/operations.md against what is exposed.
+func TestPageListsEveryMetric(t *testing.T) {
+	const begin, end = "| metric | type | labels | what |\n|---|---|---|---|\n", "\n\n"
+	var want strings.Builder
+	for _, f := range families {
+		labels := ""
+		if len(f.labels) > 0 {
+			labels = "`" + strings.Join(f.labels, "` `") + "`"
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", f.name, strings.ToLower(f.kind.String()), labels, f.help)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	table, after, more := strings.Cut(rest, end)
+	switch {
+	case !ok || !more:
+		t.Fatalf("%s has no table of metrics", page)
+	case *update:
+		if err := os.WriteFile(page, []byte(before+begin+strings.TrimSuffix(want.String(), "\n")+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case table+"\n" != want.String():
+		t.Errorf("%s lists other metrics: go test ./agent/metrics -update", page)
+	}
+}
+
+// The page has a row for each alert, with its severity and what to do, and none more.
+func TestPageListsEveryAlert(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have, want []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(Csig\\w+)` \\| (\\w+) \\| [^|]{10,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(text), -1) {
+		have = append(have, m[1]+" "+m[2])
+	}
+	_, list := alerts(t)
+	for _, r := range list {
+		want = append(want, r.Alert+" "+r.Labels["severity"])
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("the page has the alerts\n%s, want\n%s", have, want)
+	}
+}
+
+// What the page says of how many series there are at most.
+func TestCardinality(t *testing.T) {
+	d := full()
+	port := d.Status.Ports[0]
+	port.Signals = append(port.Signals, port.Signals...)
+	for i := range port.Signals {
+		port.Signals[i].Signal = fmt.Sprint("t", i)
+	}
+	count := func(ports int) int {
+		d.Status.Ports = nil
+		for i := range ports {
+			p := port
+			p.Port = fmt.Sprint("swp", i)
+			d.Status.Ports = append(d.Status.Ports, p)
+		}
+		_, text, _ := scrape(t, handlerOf(d), Path, "")
+		return len(regexp.MustCompile(`(?m)^csig_`).FindAllString(text, -1))
+	}
+	none, one, many := count(0), count(1), count(100)
+	each := 8 + 3*len(port.Signals)
+	if one-none != each || many-none != 100*each {
+		t.Errorf("%d series without ports, %d with one, %d with 100, want %d a port", none, one, many, each)
+	}
+	if none > 80 {
+		t.Errorf("%d series of a device, beside those of its ports", none)
+	}
+	t.Logf("%d series of a device, and %d of each port with %d signals", none, each, len(port.Signals))
+}

@@ -1,0 +1,53 @@
+// Package metrics shows what agents know as Prometheus metrics, and whether they are healthy
+// and ready. It reads the agents' Status when it is asked, and keeps nothing in between.
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// Paths of the endpoint.
+const (
+	Path       = "/metrics" // GET: text of Prometheus or of OpenMetrics, as the client asks
+	HealthPath = "/healthz" // GET: 200 while Alive, else 503 with the reasons
+	ReadyPath  = "/readyz"  // GET: 200 while Ready, else 503 with the reasons
+)
+
+// Device is one device of a process as it is now.
+type Device struct {
+	Name   string // as the fleet file has it; "" of an agent that waits for its configuration
+	Status *api.Status
+
+	Shared bool   // several controllers share it
+	Own    bool   // of those, this one drives it
+	Owner  string // or this one; "" where none is known
+}
+
+// Own is a source of the one device of an agent.
+func Own(status func() *api.Status) func() []Device {
+	return func() []Device {
+		s := status()
+		return []Device{{Name: s.Device, Status: s}}
+	}
+}
+
+// maxScrapes is how many scrapes are answered at a time: each holds a status of every device.
+const maxScrapes = 2
+
+// Handler answers at the paths of the endpoint. The version is this program's.
+func Handler(version string, devices func() []Device) http.Handler {
+	h := &handler{version: version, devices: devices, scrapes: make(chan struct{}, maxScrapes)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path, h.metrics)
+	mux.HandleFunc("GET "+HealthPath, h.condition(Alive))
+	mux.HandleFunc("GET "+ReadyPath, h.condition(Ready))
+	return mux
+}
+
+type handler struct {
+	version string
+	devices func() []Device
+	scrapes chan struct{} // a place for each that is answered
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// Bounds of a RecordFile: the size at which another file begins, in bytes, how many records
+// wait for the disk, and how long a record may wait, as flash wears out.
+const (
+	recordFile  = 16 << 20
+	recordQueue = 4096
+	recordFlush = 30 * time.Second
+)
+
+// RecordFile keeps the records of ports on disk: lines of api.RecordFormat in a file, and in
+// FILE.1 what was there when it became full. A disk that does not keep up loses records, never
+// a cycle.
+type RecordFile struct {
+	path  string
+	log   *logrus.Entry
+	queue chan *api.KeptRecord
+	ended chan struct{}
+	once  sync.Once
+
+	file *os.File
+	buf  *bufio.Writer
+	size int64
+}
+
+// OpenRecordFile opens a file that records are appended to, for its owner alone.
+func OpenRecordFile(path string, log *logrus.Entry) (*RecordFile, error) {
+	f := &RecordFile{path: path, log: log, queue: make(chan *api.KeptRecord, recordQueue), ended: make(chan struct{})}
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	go f.write()
+	return f, nil
+}
+
+func (f *RecordFile) open() error {
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", f.path)
+	}
+	if err != nil {
+		file.Close()
+		return err
+	}
+	f.file, f.buf, f.size = file, bufio.NewWriterSize(file, 64<<10), info.Size()
+	return nil
+}
+
+// add hands a record over, and reports whether there was room.
+func (f *RecordFile) add(r *api.KeptRecord) bool {
+	select {
+	case f.queue <- r:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close writes what waits. Nothing is added any more.
+func (f *RecordFile) Close() error {
+	f.once.Do(func() { close(f.queue) })
+	<-f.ended
+	return nil
+}
+
+func (f *RecordFile) write() {
+	defer close(f.ended)
+	flush := time.NewTicker(recordFlush)
+	defer flush.Stop()
+	failing := false
+	note := func(err error) {
+		if err != nil && !failing {
+			f.log.WithError(err).Error("records of ports cannot be written to their file: they are in memory alone until that works")
+		}
+		failing = err != nil
+	}
+	for {
+		select {
+		case r, ok := <-f.queue:
+			if !ok {
+				note(f.end())
+				return
+			}
+			note(f.put(r))
+		case <-flush.C:
+			if f.file == nil {
+				break
+			}
+			if err := f.buf.Flush(); err != nil {
+				note(errors.Join(err, f.end()))
+			}
+		}
+	}
+}
+
+// put appends a record, to the next file where this one is full. A file that fails is opened
+// again for the next record.
+func (f *RecordFile) put(r *api.KeptRecord) error {
+	if f.file == nil {
+		if err := f.open(); err != nil {
+			return err
+		}
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	n, err := f.buf.Write(append(line, '\n'))
+	f.size += int64(n)
+	if err == nil && f.size < recordFile {
+		return nil
+	}
+	return errors.Join(err, f.end())
+}
+
+// end writes what is buffered and closes the file. A full one makes room for the next.
+func (f *RecordFile) end() error {
+	if f.file == nil {
+		return nil
+	}
+	err := errors.Join(f.buf.Flush(), f.file.Close())
+	if f.file = nil; f.size >= recordFile {
+		err = errors.Join(err, os.Rename(f.path, f.path+api.OlderRecords))
+	}
+	return err
+}

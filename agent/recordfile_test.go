@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// TestRecordFile: a file has what the agent remembers, and what is of another port or broken
+// does no harm.
+func TestRecordFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	var want *api.Why
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{rate: 400e6}
+		cfg := testConfig(t, src, &recorder{})
+		var err error
+		if cfg.Records, err = OpenRecordFile(path, cfg.Log); err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cycles(t, a, 4)
+		src.rate = 900e6
+		cycles(t, a, 4)
+		a.keepLast(cfg.Records)
+		if want, err = a.Why("swp1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := cfg.Records.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	got, err := api.KeptWhy(path, "swp1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Records) != len(want.Records) || len(got.Records) < 3 || got.Device != "s1" || got.Action != "update" || got.OnStale != "conservative" {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	for i := range want.Records {
+		if g, w := &got.Records[i], &want.Records[i]; g.Cycles != w.Cycles || !g.Last.At.Equal(w.Last.At) || g.Last.ABWBPS != w.Last.ABWBPS || len(g.Signals) != len(w.Signals) {
+			t.Errorf("record %d: %+v, want %+v", i, g, w)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+
+	append := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	append(`{"format":"csig.record/v1","port":"swp1","record":{"state":"a\u001b[31mb"}}` + "\n" + `{"format":"csig.rec`) // killed in a write
+	if got, err = api.KeptWhy(path, "swp1"); err != nil || len(got.Records) != len(want.Records)+1 || strings.Contains(got.Records[len(want.Records)].State, "\x1b") {
+		t.Errorf("with a line that is not whole: %+v, %v", got, err)
+	}
+	if got, err = api.KeptWhy(path, "swp2"); err != nil || len(got.Records) != 0 {
+		t.Errorf("another port: %+v, %v", got, err)
+	}
+	append("\nnot one of ours\n{}\n")
+	if _, err := api.KeptWhy(path, "swp1"); err == nil || !strings.Contains(err.Error(), "is no csig.record/v1") {
+		t.Errorf("a file of another kind: %v", err)
+	}
+}
+
+// TestRecordFileIsFull: a full file makes room for another, and one that fails is opened again.
+func TestRecordFileIsFull(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "records")
+	log, hook := test.NewNullLogger()
+	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			if err := f.put(&api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", 1<<20-2000)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(40)
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + api.OlderRecords} {
+		if info, err := os.Stat(name); err != nil || info.Size() > recordFile+1<<20 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if w, err := api.KeptWhy(path, "swp1"); err != nil || len(w.Records) < 17 || len(w.Records) > 33 {
+		t.Errorf("%d records, %v", len(w.Records), err)
+	}
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.put(&api.KeptRecord{}); err == nil {
+		t.Error("a file without its folder takes records")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(1)
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	if len(hook.Entries) > 0 {
+		t.Error(hook.Entries)
+	}
+}

@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// The ports of an agent share recordBytes for what they remember; each has as many records of
+// it as fit, within bounds.
+const (
+	recordBytes  = 4 << 20
+	fewestRecord = 16
+	mostRecords  = 512
+)
+
+// record is cycles in a row of which a port came out the same (api.Record).
+type record struct {
+	outcome
+	first, last    moment
+	cycles         uint64
+	minABW, maxABW uint64
+
+	reason, failure, refused, repaired string
+}
+
+// outcome is what tells one record from the next.
+type outcome struct {
+	state                          string
+	code                           findings.Code
+	failed, refuses, held, written bool
+	signals                        [len(quantize.Signals)]told
+}
+
+// told is one signal as the port was to write it; others are zero.
+type told struct {
+	set bool
+	s   uint8
+	lm  uint16
+}
+
+// moment is one cycle (api.Moment). Times are Unix times in ns, 0 for none.
+type moment struct {
+	at, read, start, end, lease int64
+	readNS, programNS, errorNS  int64
+	octets, bits                uint64
+	capacity, load, abw         uint64
+	abwc, ops                   uint32
+	estimate                    counters.State
+	buckets                     [len(quantize.Signals)]uint8
+}
+
+// records is a ring of the last ones. Once it is full it allocates nothing.
+type records struct {
+	list []record
+	next int // where the next one goes, once the list is full
+	most int
+
+	over func(*record) // called with one behind which another begins; nil for none
+}
+
+// newRecords is the ring of one of so many ports.
+func newRecords(ports int) *records {
+	fit := recordBytes / int(unsafe.Sizeof(record{})) / max(ports, 1)
+	return &records{most: min(max(fit, fewestRecord), mostRecords)}
+}
+
+// newest is the record of the last cycle, nil before the first.
+func (r *records) newest() *record {
+	switch {
+	case len(r.list) == 0:
+		return nil
+	case r.next == 0:
+		return &r.list[len(r.list)-1]
+	}
+	return &r.list[r.next-1]
+}
+
+// add takes one cycle in.
+func (r *records) add(o outcome, m moment, reason, failure, refused, repaired string) {
+	now := r.newest()
+	if now == nil || now.outcome != o || repaired != "" {
+		if now != nil && r.over != nil {
+			r.over(now)
+		}
+		if len(r.list) < r.most {
+			r.list = append(r.list, record{})
+			now = &r.list[len(r.list)-1]
+		} else {
+			now = &r.list[r.next]
+			r.next = (r.next + 1) % r.most
+		}
+		*now = record{outcome: o, first: m, minABW: m.abw, repaired: repaired}
+	}
+	now.last, now.cycles = m, now.cycles+1
+	now.minABW, now.maxABW = min(now.minABW, m.abw), max(now.maxABW, m.abw)
+	now.reason, now.failure, now.refused = reason, failure, refused
+}
+
+// each calls f with the records, oldest first.
+func (r *records) each(f func(*record)) {
+	for i := range r.list {
+		f(&r.list[(r.next+i)%len(r.list)])
+	}
+}
+
+// cycleRecord is what all ports of a cycle have in common.
+type cycleRecord struct {
+	at, lease       time.Time
+	read, program   time.Duration
+	ops             uint32
+	ready, wrote    bool // values were to be written; and were
+	failure, repair string
+}
+
+// rememberLocked takes a cycle into the records of all ports.
+func (a *Agent) rememberLocked(c *cycleRecord) {
+	for i := range a.ports {
+		p := &a.ports[i]
+		o, refused := outcome{state: p.state, code: p.code, failed: c.failure != ""}, ""
+		if !o.failed {
+			refused, o.held = p.refused, p.held
+		}
+		o.refuses = refused != ""
+		o.written = c.wrote && !o.failed && !o.refuses && !o.held && p.cfg.Action == vlanrules.Update
+		m := moment{at: c.at.UnixNano(), readNS: int64(c.read), programNS: int64(c.program), ops: c.ops, estimate: p.view.Now.State}
+		if !c.lease.IsZero() {
+			m.lease = c.lease.UnixNano()
+		}
+		if i < len(a.samples) && !o.failed {
+			m.octets = a.samples[i].Octets
+			if at := a.samples[i].At; !at.IsZero() {
+				m.read = at.UnixNano()
+			}
+		}
+		if est := &p.view.Last; p.view.Known {
+			m.start, m.end, m.errorNS = est.Start.UnixNano(), est.End.UnixNano(), int64(est.Error)
+			m.bits, m.capacity, m.load, m.abw, m.abwc = est.Bits, est.Capacity, est.Load(), est.ABW, est.ABWC
+		}
+		for k, in := range p.intents {
+			m.buckets[k] = p.view.Signals[k].Range.S
+			if in.Action == vlanrules.Update && c.ready {
+				o.signals[k] = told{true, in.S, in.LM}
+			}
+		}
+		p.records.add(o, m, p.reason, c.failure, refused, c.repair)
+	}
+}
+
+// keepRecords has the records of all ports kept in a file. The last one of each is kept by
+// keepLast.
+func (a *Agent) keepRecords(f *RecordFile) {
+	for i := range a.ports {
+		a.ports[i].records.over = func(r *record) { a.keepRecord(f, &a.ports[i], r) }
+	}
+}
+
+func (a *Agent) keepRecord(f *RecordFile, p *port, r *record) {
+	kept := f.add(&api.KeptRecord{
+		Format: api.RecordFormat, Device: a.cfg.Device.Name, Port: p.cfg.Name, Action: p.cfg.Action.String(),
+		Hold: a.cfg.Policy.Damping.Hold, OnStale: string(a.cfg.Policy.OnStale), Record: a.recordOf(p, r),
+	})
+	if !kept && !a.dropped {
+		a.log.Warn("records of ports come faster than their file takes them: some are in memory alone")
+	}
+	a.dropped = !kept
+}
+
+// keepLast keeps the records that no other has ended, of an agent that ends.
+func (a *Agent) keepLast(f *RecordFile) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.ports {
+		if r := a.ports[i].records.newest(); r != nil {
+			a.keepRecord(f, &a.ports[i], r)
+		}
+	}
+}
+
+// Why returns what has made a port's signals what they were.
+func (d *Daemon) Why(port string) (*api.Why, error) {
+	d.mu.Lock()
+	r, waiting := d.run, d.waiting
+	d.mu.Unlock()
+	if r == nil {
+		return nil, refuse(fmt.Errorf("no port is driven: %s", waiting))
+	}
+	return r.agent.Why(port)
+}
+
+// Why is Daemon.Why.
+func (a *Agent) Why(port string) (*api.Why, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.ports {
+		p := &a.ports[i]
+		if p.cfg.Name != port {
+			continue
+		}
+		w := &api.Why{
+			Format: api.WhyFormat, Device: a.cfg.Device.Name, Port: port, Action: p.cfg.Action.String(), Time: a.cfg.Now(),
+			Hold: a.cfg.Policy.Damping.Hold, OnStale: string(a.cfg.Policy.OnStale), Records: []api.Record{},
+		}
+		p.records.each(func(r *record) { w.Records = append(w.Records, a.recordOf(p, r)) })
+		return w, nil
+	}
+	return nil, refuse(fmt.Errorf("port %q is not in the configuration of %s", port, a.cfg.Device.Name))
+}
+
+func (a *Agent) recordOf(p *port, r *record) api.Record {
+	out := api.Record{
+		Cycles: r.cycles, MinABW: r.minABW, MaxABW: r.maxABW,
+		State: r.state, Code: r.code, Reason: r.reason, Failure: r.failure, Refused: r.refused, Repaired: r.repaired,
+		Held: r.held, Written: r.written, Signals: []api.Signal{},
+	}
+	var shown []int
+	for k, in := range p.intents {
+		if t := r.signals[k]; t.set {
+			shown = append(shown, k)
+			out.Signals = append(out.Signals, a.signal(in.Signal, t.s, t.lm))
+		}
+	}
+	out.First, out.Last = r.first.api(shown), r.last.api(shown)
+	return out
+}
+
+// api is a moment with the buckets of these signals.
+func (m *moment) api(signals []int) api.Moment {
+	out := api.Moment{
+		At: unix(m.at), ReadAt: unix(m.read), Octets: m.octets, WindowStart: unix(m.start), WindowEnd: unix(m.end), WindowErrNS: m.errorNS,
+		Bits: m.bits, Estimate: m.estimate.String(), CapacityBPS: m.capacity, LoadBPS: m.load, ABWBPS: m.abw, ABWCPPM: m.abwc,
+		ReadNS: m.readNS, ProgramNS: m.programNS, Operations: m.ops, LeaseEnds: unix(m.lease), Buckets: []int{},
+	}
+	for _, k := range signals {
+		out.Buckets = append(out.Buckets, int(m.buckets[k]))
+	}
+	return out
+}
+
+func unix(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+)
+
+// fileLook is how often the daemon looks whether a user has changed its file.
+const fileLook = time.Second
+
+// userFile is what the daemon knows of its file, where that is a user's.
+type userFile struct {
+	theirs bool // it was, when it was read
+	watch  inventory.Watch
+}
+
+// files are the daemon's file and those that it includes.
+func (d *Daemon) files() []string {
+	files := []string{d.cfg.File}
+	if r := d.current(); r != nil {
+		if all := r.fleet.Files(); len(all) > 1 { // the first is the file itself
+			files = append(files, all[1:]...)
+		}
+	}
+	return files
+}
+
+// noteFile remembers the daemon's file as it is being read.
+func (d *Daemon) noteFile() {
+	theirs, err := foreign(d.cfg.File)
+	d.users.theirs = err == nil && theirs
+	d.users.watch.Note(d.files()...)
+}
+
+// lookAtFile puts the daemon's file in force where a user has changed it.
+func (d *Daemon) lookAtFile(ctx context.Context) {
+	d.change.Lock()
+	defer d.change.Unlock()
+	if !d.users.watch.Changed(d.files()...) {
+		return
+	}
+	theirs, err := foreign(d.cfg.File)
+	switch missing := errors.Is(statError(d.cfg.File), fs.ErrNotExist); {
+	case missing && !d.users.theirs:
+		return // nothing is lost of ours that is not in force
+	case !missing && !theirs && err == nil:
+		d.noteFile() // csig wrote it, and runs it
+		return
+	}
+	d.reload(ctx)
+}
+
+// reloadNow is a user's wish to have the file put in force as it is now.
+func (d *Daemon) reloadNow(ctx context.Context) {
+	if d.cfg.Reloading != nil {
+		defer d.cfg.Reloading()()
+	}
+	d.change.Lock()
+	defer d.change.Unlock()
+	d.reload(ctx)
+}
+
+// reload puts the daemon's file in force, and notes how that ended. d.change is held.
+func (d *Daemon) reload(ctx context.Context) {
+	if d.closed || !d.ready || ctx.Err() != nil {
+		return
+	}
+	log := d.cfg.Log.WithField("file", d.cfg.File)
+	if theirs, err := foreign(d.cfg.File); err == nil && !theirs && !errors.Is(statError(d.cfg.File), fs.ErrNotExist) {
+		log.Info("nothing to reload: the configuration comes from csig apply, which wrote the file")
+		return
+	}
+	before := d.current()
+	busy, err := d.tryReload(ctx)
+	last, lacks := &api.Reload{Time: d.cfg.Now(), File: d.cfg.File}, (*incompleteError)(nil)
+	if errors.As(err, &lacks) {
+		log.WithError(err).Error("file reloaded, but not all of it is on the device yet")
+		err = nil
+	}
+	if err != nil {
+		last.Error = inventory.Mistakes(err)
+	}
+	d.mu.Lock()
+	previous := d.reloaded
+	d.reloaded = last
+	d.mu.Unlock()
+	after := d.current()
+	switch {
+	case err != nil && busy && previous != nil && previous.Error == last.Error:
+		// It is tried again at each look, and logged once.
+	case err != nil:
+		log.WithField("error", last.Error).Error("file not reloaded: the configuration stays as it is")
+	case after == before:
+		log.Info("file reloaded: nothing changed for this device")
+	default:
+		log.WithFields(logrus.Fields{"config": after.hash[:12]}).Info("file reloaded")
+	}
+	if d.cfg.OnCycle != nil { // the status has changed
+		d.cfg.OnCycle()
+	}
+}
+
+func statError(path string) error {
+	_, err := os.Lstat(path)
+	return err
+}
+
+// tryReload puts the daemon's file in force. An operator who changes the device is not
+// interrupted: then it is to be tried again.
+func (d *Daemon) tryReload(ctx context.Context) (busy bool, err error) {
+	if err := d.Admit(ctx, api.Operator{}); err != nil {
+		return true, err
+	}
+	d.noteFile()
+	if err := d.checkOffMarker(); err != nil {
+		return false, err
+	}
+	fleet, err := d.cfg.Load(d.cfg.File)
+	if err == nil {
+		_, err = fleet.LocalDevice()
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := d.cancelRevert(); err != nil { // as any other change
+		return false, err
+	}
+	d.bypassed()
+	err = d.putInForce(ctx, fleet, nil)
+	d.noteFile() // with the files that it includes
+	return false, err
+}
