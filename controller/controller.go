@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -24,8 +24,22 @@ import (
 // Config is what a controller needs.
 type Config struct {
 	Fleet *inventory.Fleet
-	State string      // folder: a file for each device's configuration
-	Agent host.Config // of every device, without what is its own
+	State string       // folder: a file for each device's configuration
+	Agent host.Config  // of every device, without what is its own
+	Share *owner.Store // with other controllers; nil: there are none
+
+	Statuses *Statuses // of the devices; nil: not asked for
+
+	// Reload has something in it when a user wants the fleet file read again; nil: it is read
+	// once, and changes of it are not looked for.
+	Reload    <-chan struct{}
+	Reloading func() (done func()) // called when it is, and what it returns when that is done; nil for none
+
+	// OnReady is called when all agents have been started: with whether the controller makes
+	// progress, and its state in a few words. nil for none.
+	OnReady func(alive func() bool, line func() string)
+
+	lives *lives
 }
 
 // restartPause is how long an agent that ended by itself is left alone.
@@ -45,7 +59,7 @@ func Devices(f *inventory.Fleet) (list []*inventory.Device, err error) {
 			return nil, f.Mistake(d.Name, "platform", "name one of csig platforms", err)
 		case p.Open == nil:
 			return nil, f.Mistake(d.Name, "platform", "take its management: daemon out", errors.New(p.NoDriver(d.Platform)))
-		case p.OnDevice:
+		case !p.Shared():
 			return nil, f.Mistake(d.Name, "management: daemon", "run csig agent --wait on the device", fmt.Errorf("%s is driven on the device alone", p.Title))
 		}
 		list = append(list, d)
@@ -67,25 +81,31 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	errs := make([]error, len(devices))
-	var agents sync.WaitGroup
-	for i, d := range devices {
-		agents.Go(func() { errs[i] = cfg.keep(ctx, d) })
-	}
+	cfg.lives = &lives{of: map[string]*host.Agent{}}
+	m := &members{cfg: &cfg, fleet: cfg.Fleet, byName: map[string]*member{}}
+	m.set(ctx, devices)
+	cfg.Statuses.drives(cfg.Fleet, devices)
 	cfg.Agent.Log.WithFields(logrus.Fields{"devices": len(devices), "fleet": cfg.Fleet.Path, "state": cfg.State}).Info("controller runs")
-	agents.Wait()
-	return errors.Join(errs...)
+	if cfg.OnReady != nil {
+		cfg.OnReady(cfg.lives.alive, cfg.lives.line)
+	}
+	m.follow(ctx)
+	return m.wait()
 }
 
-// keep runs the agent of a device, again where it ends by itself.
-func (cfg *Config) keep(ctx context.Context, d *inventory.Device) error {
+// keep runs the agent of a device beside so many others, again where it ends by itself.
+func (cfg *Config) keep(ctx context.Context, d *inventory.Device, beside int) error {
 	own := cfg.Agent
+	own.Beside = beside
 	own.File = filepath.Join(cfg.State, d.Name+".yaml")
-	own.Socket, own.Wait = d.Management.Daemon.Socket, true
+	own.Socket, own.Wait, own.LeaveBare = d.Management.Daemon.Socket, true, true
 	own.Log = cfg.Agent.Log.WithField("device", d.Name)
+	defer cfg.Statuses.set(d.Name, source{})()
 	for {
-		err := once(ctx, own)
+		err := cfg.run(ctx, d, own)
 		switch {
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return nil
 		case ctx.Err() == nil && err != nil:
 			own.Log.WithError(err).Errorf("its agent ended; it is started again in %v", restartPause)
 		case err != nil:
@@ -99,8 +119,19 @@ func (cfg *Config) keep(ctx context.Context, d *inventory.Device) error {
 	}
 }
 
-// once is one life of an agent. A panic ends it alone.
-func once(ctx context.Context, cfg host.Config) (err error) {
+// run is one life of a device's agent, with whatever lets it drive the device.
+func (cfg *Config) run(ctx context.Context, d *inventory.Device, own host.Config) error {
+	if cfg.Share != nil {
+		return cfg.owned(ctx, d, own)
+	}
+	a := host.New(own)
+	defer cfg.Statuses.set(d.Name, source{status: a.Status})()
+	defer cfg.lives.begin(d.Name, a)()
+	return once(ctx, a)
+}
+
+// once is the life of an agent. A panic ends it alone.
+func once(ctx context.Context, a *host.Agent) (err error) {
 	defer untrusted.Recover(&err)
-	return host.New(cfg).Run(ctx)
+	return a.Run(ctx)
 }

@@ -1,0 +1,168 @@
+package owner
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/sirupsen/logrus"
+)
+
+// ServerConfig describes the NATS server in this process.
+type ServerConfig struct {
+	Name   string   // unique in the cluster
+	Dir    string   // where it keeps its streams
+	Listen string   // HOST:PORT for the servers of other controllers; "" for none
+	Peers  []string // HOST:PORT of those
+	TLS    *tls.Config
+	Log    *logrus.Entry
+}
+
+// storeLimit is how many bytes the server may keep: thousands of devices take some of them.
+const storeLimit = 1 << 30
+
+// Server is a NATS server with JetStream that takes no clients but this process.
+type Server struct {
+	options *server.Options
+	log     *logrus.Entry
+	token   string // of its only client
+	stop    context.CancelFunc
+	watched chan struct{} // closed when nothing starts the server again
+
+	mu sync.Mutex // guards ns
+	ns *server.Server
+}
+
+// Serve starts a server.
+func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
+	// A server with routes has to listen for clients, too: here with a secret of this process.
+	token := rand.Text()
+	o := &server.Options{
+		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, Authorization: token, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
+		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: storeLimit, DisableJetStreamBanner: true,
+		SyncAlways: true, // what is confirmed outlives the machine's power
+	}
+	if cfg.Listen != "" {
+		host, port, err := net.SplitHostPort(cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("--cluster %s: %w", cfg.Listen, err)
+		}
+		o.Cluster = server.ClusterOpts{Name: "csig", Host: host, PoolSize: 3, ConnectRetries: 1 << 30, ConnectBackoff: true}
+		if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
+			return nil, fmt.Errorf("--cluster %s: %w", cfg.Listen, err)
+		}
+		if cfg.TLS != nil {
+			o.Cluster.TLSConfig, o.Cluster.TLSTimeout = cfg.TLS, 10
+		}
+		for _, p := range cfg.Peers {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: p})
+		}
+	}
+	one := &Server{options: o, log: cfg.Log.WithField("part", "nats"), token: token, watched: make(chan struct{})}
+	if err := one.start(ctx); err != nil {
+		return nil, err
+	}
+	wctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	one.stop = stop
+	go one.watch(wctx)
+	return one, nil
+}
+
+// start starts the server, and waits until it takes connections.
+func (s *Server) start(ctx context.Context) error {
+	ns, err := server.NewServer(s.options.Clone())
+	if err != nil {
+		return fmt.Errorf("the NATS server: %w", err)
+	}
+	l := newNATSLog(s.log)
+	ns.SetLoggerV2(l, false, false, false)
+	ns.Start()
+	for !ns.ReadyForConnections(100 * time.Millisecond) {
+		fatal := l.fatal.Load()
+		if ctx.Err() == nil && fatal == nil && ns.Running() {
+			continue
+		}
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		switch {
+		case fatal != nil:
+			return fmt.Errorf("the NATS server: %w", *fatal)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		return errors.New("the NATS server does not start")
+	}
+	s.mu.Lock()
+	s.ns = ns
+	s.mu.Unlock()
+	return nil
+}
+
+// Connect returns a connection of this process.
+func (s *Server) Connect(name string, log *logrus.Entry) (*nats.Conn, error) {
+	return connect("", name, log, nats.InProcessServer(s), nats.Token(s.token))
+}
+
+// InProcessConn is a connection to the server that runs now.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
+
+func (s *Server) now() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
+}
+
+// Close ends the server, when its connections are closed.
+func (s *Server) Close() {
+	s.stop()
+	<-s.watched
+	s.end()
+}
+
+func (s *Server) end() {
+	ns := s.now()
+	ns.Shutdown()
+	ns.WaitForShutdown()
+}
+
+// Connect connects to a cluster that exists, and connects again until closed.
+func Connect(urls, name, credentials string, conf *tls.Config, log *logrus.Entry) (*nats.Conn, error) {
+	opts := []nats.Option{nats.RetryOnFailedConnect(true)}
+	if credentials != "" {
+		opts = append(opts, nats.UserCredentials(credentials))
+	}
+	if conf != nil {
+		opts = append(opts, nats.Secure(conf))
+	}
+	return connect(urls, name, log, opts...)
+}
+
+// again is how long a lost connection rests before the next try, which is a part of the shortest
+// term.
+const again = MinTerm / 12
+
+func connect(urls, name string, log *logrus.Entry, more ...nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(urls, append(more, nats.Name("csig-controller "+name), nats.MaxReconnects(-1), nats.ReconnectWait(again),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.WithError(err).Warn("the connection to NATS is lost")
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to NATS again") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.WithError(err).Debug("NATS") }),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return nc, nil
+}

@@ -1,0 +1,284 @@
+// Package owner shares devices among controllers: who drives a device is a key of a NATS
+// JetStream key-value bucket. Consensus is NATS's; every decision is a compare-and-set, and
+// no clock is compared with another machine's.
+package owner
+
+import (
+	"context"
+	crypto "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/vendors"
+)
+
+// bucket has a key for each device; stream is what it is in JetStream.
+const (
+	bucket = "csig_owners"
+	stream = "KV_" + bucket
+	epoch  = "csig-epoch" // metadata of the stream
+)
+
+// Config is what a controller needs for sharing.
+type Config struct {
+	Name string // of the controller, as others see it
+	// Term is how long a key must stay as it is until another controller takes the device,
+	// on that one's own clock.
+	Term time.Duration
+	// Replicas of a bucket that this controller creates: 1, or 3 in a cluster of as many.
+	Replicas int
+	// Epoch is the highest that this machine has seen, kept by SawEpoch: a stream that is
+	// created again gets a higher one, whatever the clock says.
+	Epoch    uint64
+	SawEpoch func(uint64) error
+	Log      *logrus.Entry
+}
+
+// MinTerm is the shortest Config.Term: an owner writes its key four times in it.
+const MinTerm = time.Second
+
+// margin is how long before its term ends an owner stops writing to its device: a delay
+// between its look at the clock and the write, and clocks that do not run equally fast.
+func margin(term time.Duration) time.Duration { return term / 5 }
+
+// Store is the bucket, as one controller uses it.
+type Store struct {
+	cfg     Config
+	js      jetstream.JetStream
+	session string // of this process: a controller that starts again is another owner
+	owned   atomic.Int32
+
+	mu      sync.Mutex
+	seen    map[string]sighting
+	changed chan struct{} // closed at the next sighting that another controller gives up a device
+	known   uint64        // the highest epoch
+	trouble error         // why NATS did not answer last; nil: it did
+	cursors map[string]cursor
+}
+
+// sighting is what a key was when this controller saw it last, and since when.
+type sighting struct {
+	revision uint64 // 0: there is none
+	free     bool
+	owner    string
+	logins   []string // at the device, of its owners
+	since    time.Time
+}
+
+// record is a key's value.
+type record struct {
+	Owner   string    `json:"owner"` // "": the device is given up
+	Session string    `json:"session"`
+	At      time.Time `json:"at"` // for people
+	Logins  []string  `json:"logins,omitempty"`
+}
+
+// Open returns the store of a connection. It creates nothing yet.
+func Open(nc *nats.Conn, cfg Config) (*Store, error) {
+	if cfg.Term < MinTerm {
+		return nil, fmt.Errorf("a term of %v: it takes at least %v", cfg.Term, MinTerm)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Term/6))
+	if err != nil {
+		return nil, err
+	}
+	return &Store{cfg: cfg, js: js, session: crypto.Text(), seen: map[string]sighting{}, changed: make(chan struct{}), known: cfg.Epoch, cursors: map[string]cursor{}}, nil
+}
+
+// Name is this controller's.
+func (s *Store) Name() string { return s.cfg.Name }
+
+// Watch follows the keys until ctx ends. Nothing is decided by what it sees: it saves
+// compare-and-sets that could not succeed.
+func (s *Store) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WithError(err).Warn("the owners of devices cannot be followed")
+		}
+		pause(ctx, s.cfg.Term/8)
+	}
+}
+
+func (s *Store) follow(ctx context.Context) error {
+	kv, _, err := s.bucket(ctx)
+	if s.note(err); err != nil {
+		return err
+	}
+	w, err := kv.WatchAll(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.Updates():
+			if !ok {
+				return errors.New("NATS ended the watch")
+			}
+			if s.note(nil); e != nil {
+				s.saw(e.Key(), e)
+			}
+		}
+	}
+}
+
+// saw takes a key as it is now; nil is one that is not there.
+func (s *Store) saw(key string, e jetstream.KeyValueEntry) sighting {
+	now := sighting{since: time.Now(), logins: []string{vendors.UnknownLogin}} // of a key that was lost
+	if e != nil {
+		now.revision = e.Revision()
+		r := parse(e)
+		now.free, now.owner = e.Operation() == jetstream.KeyValuePut && r.Owner == "" && r.Session != "", r.Owner
+		if r.Session != "" { // else it is no record of ours
+			now.logins = r.Logins
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.seen[key]; ok && was.revision == now.revision {
+		return was
+	}
+	s.seen[key] = now
+	if now.free {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	return now
+}
+
+// last is the sighting of a key, and a channel that is closed when a device is given up.
+func (s *Store) last(key string) (sighting, bool, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.seen[key]
+	return at, ok, s.changed
+}
+
+// recordLimit bounds a value, in bytes.
+const recordLimit = 4096
+
+// parse reads a value; what is no record of ours has no owner that is known.
+func parse(e jetstream.KeyValueEntry) (r record) {
+	if len(e.Value()) > recordLimit || json.Unmarshal(e.Value(), &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+// bucket opens the bucket and reads its epoch; it creates one that is missing.
+func (s *Store) bucket(ctx context.Context) (jetstream.KeyValue, uint64, error) {
+	s.mu.Lock()
+	next := max(s.known+1, hours())
+	s.mu.Unlock()
+	kv, err := s.open(ctx, jetstream.KeyValueConfig{
+		Bucket: bucket, Description: "who drives which device (csig)", History: 1,
+		MaxValueSize: recordLimit, Metadata: map[string]string{epoch: strconv.FormatUint(next, 10)},
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	now, err := s.epoch(ctx)
+	return kv, now, err
+}
+
+// createLimit is how long a stream may take to be created: its servers agree, and write files.
+const createLimit = 10 * time.Second
+
+// open opens a bucket, and creates one that is missing: in files, as often as is configured.
+func (s *Store) open(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	cfg.Replicas, cfg.Storage = s.cfg.Replicas, jetstream.FileStorage
+	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		cctx, done := context.WithTimeout(ctx, createLimit)
+		kv, err = s.js.CreateKeyValue(cctx, cfg)
+		done()
+		if errors.Is(err, jetstream.ErrBucketExists) { // another controller was first
+			kv, err = s.js.KeyValue(ctx, cfg.Bucket)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the bucket %s: %w", cfg.Bucket, err)
+	}
+	return kv, nil
+}
+
+// hours is the first epoch that a controller without a memory thinks of, until the year 2145.
+func hours() uint64 {
+	return uint64(max(1, time.Since(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours()))
+}
+
+// epoch is the stream's, and is remembered.
+func (s *Store) epoch(ctx context.Context) (uint64, error) {
+	st, err := s.js.Stream(ctx, stream)
+	if err != nil {
+		return 0, fmt.Errorf("the stream %s: %w", stream, err)
+	}
+	e, err := strconv.ParseUint(st.CachedInfo().Config.Metadata[epoch], 10, 64-revisionBits)
+	if err != nil || e == 0 {
+		return 0, fmt.Errorf("the stream %s was not created by csig: it has no metadata %s: remove it, or give csig an account of its own", stream, epoch)
+	}
+	s.mu.Lock()
+	higher := e > s.known
+	s.known = max(s.known, e)
+	s.mu.Unlock()
+	if higher && s.cfg.SawEpoch != nil {
+		return e, s.cfg.SawEpoch(e)
+	}
+	return e, nil
+}
+
+// key is a device's: what a key may not have of a name is written as =XX.
+func key(device string) string {
+	var b strings.Builder
+	for _, c := range []byte(device) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "=%02x", c)
+		}
+	}
+	return b.String()
+}
+
+// note keeps why NATS does not answer, nil where it has.
+func (s *Store) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trouble = err
+}
+
+// Trouble is why NATS did not answer when it was asked for an owner last; nil: it did.
+func (s *Store) Trouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
+}
+
+// Owner is who drives a device, as this controller saw it last; "" for none.
+func (s *Store) Owner(device string) string {
+	at, _, _ := s.last(key(device))
+	return at.owner
+}
+
+// pause waits, a little more or less than d; false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d*3/4 + rand.N(d/2+1)):
+		return true
+	}
+}

@@ -1,0 +1,197 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/agent"
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/controller/owner"
+	"github.com/csig-agent/csig/host"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/outfile"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+// owned waits until this controller owns a device, and runs its agent as long as it does. At
+// the device's socket it says meanwhile who does.
+func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Config) error {
+	by := &standby{device: d.Name, store: cfg.Share, since: time.Now(), version: own.Version}
+	server, err := api.Listen(own.Socket, by.Status)
+	if err != nil {
+		return err
+	}
+	server.Forward(by.toOwner())
+	server.Keep(cfg.Share)
+	defer cfg.Statuses.set(d.Name, source{by.Status, true})()
+	go func() { _ = server.Serve() }()
+	lease, octx, err := cfg.Share.Own(ctx, d.Name)
+	if err == nil {
+		own.Owner = &vendors.Owner{MayWrite: lease.MayWrite, Token: lease.Token.Uint64(), Logins: lease}
+		if !lease.GivenUp {
+			err = settle(octx, d, own)
+		}
+	}
+	if closed := server.Close(); err == nil {
+		err = closed
+	}
+	if lease == nil {
+		return err
+	}
+	defer func() {
+		cctx, done := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer done()
+		if err := lease.Close(cctx); err != nil {
+			own.Log.WithError(err).Warn("the device is not given up: the next owner waits for a term")
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	own.Log.WithField("token", fmt.Sprintf("%d.%d", lease.Token.Epoch, lease.Token.Revision)).Info("this controller owns the device")
+	k := &keeper{store: cfg.Share, device: d.Name, file: own.File, mayWrite: lease.MayWrite}
+	for err := k.fetch(octx); err != nil; err = k.fetch(octx) { // a cluster that has lost a server takes its time
+		if octx.Err() != nil {
+			return context.Cause(octx)
+		}
+		own.Log.WithError(err).Warn("the device's configuration cannot be fetched: it is left alone")
+		if vendors.Wait(octx, fetchPause) != nil {
+			return context.Cause(octx)
+		}
+	}
+	own.OnConfigure, own.Locks, own.Journals = k.keep, k, cfg.Share
+	if own.Also, err = cfg.Share.Listen(d.Name); err != nil {
+		return err
+	}
+	defer own.Also.Close()
+	a := host.New(own)
+	defer cfg.Statuses.set(d.Name, source{status: a.Status})()
+	defer cfg.lives.begin(d.Name, a)()
+	r := &reporter{store: cfg.Share, device: d.Name, log: own.Log}
+	err = r.during(octx, a.Status, func() error { return once(octx, a) })
+	if errors.Is(context.Cause(octx), owner.ErrNotOwner) && ctx.Err() == nil {
+		return context.Cause(octx)
+	}
+	return err
+}
+
+// fetchPause is how long the store is left alone after it could not be asked.
+const fetchPause = 200 * time.Millisecond
+
+// closeLimit is how long giving a device up may take.
+const closeLimit = 5 * time.Second
+
+// settle waits until what a former owner may have sent has reached the device, where nothing
+// there tells it from what this one sends: less long where its logins can be ended.
+func settle(ctx context.Context, d *inventory.Device, own host.Config) (err error) {
+	p, err := all.Default().Platform(d.Platform)
+	if err != nil {
+		return err
+	}
+	fence, _ := p.FenceOf(d)
+	if fence.Level == vlanrules.Full {
+		return nil
+	}
+	facts := p.Offline()
+	wait := vendors.Unsent + facts.WriteTime(len(d.Ports)*signals)
+	began, reason := time.Now(), fence.Reason
+	defer func() { // they are ended, or were waited out
+		if err == nil && p.EndLogins != nil {
+			err = own.Owner.Logins.Keep(ctx, nil)
+		}
+	}()
+	if p.EndLogins != nil {
+		ectx, done := context.WithTimeout(ctx, wait)
+		former := own.Owner.Logins.Open()
+		err := p.EndLogins(ectx, vendors.Config{Device: *d, Who: own.Who, Owner: own.Owner, Dial: own.Owner.Guard()}, former)
+		done()
+		if err == nil {
+			own.Log.WithField("logins", strings.Join(former, "; ")).Info("the former owner is logged in no more")
+			return nil
+		}
+		reason = "the former owner's logins are not ended: " + err.Error()
+	}
+	wait -= time.Since(began)
+	own.Log.WithField("reason", reason).Infof("the device is unfenced: its former owner's writes are waited out, %v", wait.Round(time.Millisecond))
+	return vendors.Wait(ctx, wait)
+}
+
+// signals is how many a port has at most.
+const signals = 4
+
+// keeper has the configuration of an owned device in the store, where the next owner finds it.
+type keeper struct {
+	store        *owner.Store
+	device, file string
+	mayWrite     func() error // nil while this controller owns the device
+}
+
+// fetch makes the kept configuration this machine's. One that was never kept is that of a
+// controller that ran alone: it is kept now.
+func (k *keeper) fetch(ctx context.Context) error {
+	text, err := k.store.Config(ctx, k.device)
+	switch {
+	case errors.Is(err, owner.ErrNoConfig):
+		return k.keep(ctx)
+	case err != nil:
+		return err
+	case len(text) == 0:
+		if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	return outfile.Write(k.file, 0o600, outfile.Prefix(agent.OwnMark), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// keep keeps what this machine has.
+func (k *keeper) keep(ctx context.Context) error {
+	text, err := os.ReadFile(k.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := k.mayWrite(); err != nil { // another owner's is not replaced by one that was stopped
+		return err
+	}
+	return k.store.Keep(ctx, k.device, text)
+}
+
+// Lock is the device's change lock, as the owner before kept it.
+func (k *keeper) Lock(ctx context.Context) (l agent.Lock, err error) {
+	text, err := k.store.Lock(ctx, k.device)
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &l)
+	}
+	return l, err
+}
+
+// KeepLock keeps it for the next owner.
+func (k *keeper) KeepLock(ctx context.Context, l agent.Lock) error {
+	if err := k.mayWrite(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return k.store.KeepLock(ctx, k.device, text)
+}
