@@ -1,0 +1,48 @@
+// What the server sends, while the page is looked at.
+import { age, put } from "./text.js";
+
+// follow calls take with each event of the server, and keeps the line that says whether the
+// page is live. skew is the server's clock minus the browser's, in ms.
+export const clock = { skew: 0, now: () => Date.now() + clock.skew };
+
+export function follow(query, take) {
+  const line = document.getElementById("live");
+  let source = null, last = 0;
+  const say = () => {
+    const open = source !== null && source.readyState === EventSource.OPEN;
+    document.body.classList.toggle("late", !open);
+    if (open) put(line, "Live");
+    else if (last) put(line, `Not live: the last news came ${age(Math.round((Date.now() - last) / 10000) * 10000 + 1)} ago; connecting again`);
+    else put(line, "Connecting …");
+  };
+  const open = () => {
+    if (source || document.hidden) return;
+    source = new EventSource(new URL("/api/v1/live" + query, location.origin)); // without a name and a password of the address bar
+    source.onopen = say;
+    source.onerror = () => {
+      // A server that refuses ends the source; one that is gone is tried again by the browser.
+      if (source && source.readyState === EventSource.CLOSED) {
+        source = null;
+        setTimeout(open, 5000);
+      }
+      say();
+    };
+    source.onmessage = (e) => {
+      const d = JSON.parse(e.data);
+      last = Date.now();
+      clock.skew = Date.parse(d.now) - last;
+      take(d);
+      say();
+    };
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden && source) {
+      source.close();
+      source = null;
+    }
+    open();
+    say();
+  });
+  setInterval(say, 5000);
+  open();
+}

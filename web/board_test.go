@@ -1,0 +1,213 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+)
+
+// boardOf is a board of these devices, whose statuses come from a.
+func boardOf(a *agents, names ...string) *board {
+	return newBoard(&Config{Status: a.status, Fleet: func() (*inventory.Fleet, []string) { return nil, names }})
+}
+
+// rows are the ports of a delta, by their ids, as "state" or "state abw".
+func rows(t *testing.T, d delta) string {
+	t.Helper()
+	out := []string{}
+	for _, text := range d.Ports {
+		var p PortRow
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%s %s %d", p.ID, p.State, p.ABWBPS))
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestDeltas: a client is sent everything first, then what has changed, and everything again where
+// the fleet is another.
+func TestDeltas(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("p1", 1000, 100), live("p2", 1000, 200)), "s2": status("s2", live("p1", 1000, 300))}}
+	names := []string{"s1"}
+	b := newBoard(&Config{Status: a.status, Fleet: func() (*inventory.Fleet, []string) { return nil, names }})
+	ctx, all := t.Context(), sync.WaitGroup{}
+	b.renew(ctx, &all)
+	s1 := b.devices[0]
+	await := func(want string) { // the first look of a device is the board's own
+		for end := time.Now().Add(5 * time.Second); ; {
+			if d, _, _ := b.since(place{}, "", ""); rows(t, d) == want {
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("got %s, want %s", rows(t, d), want)
+			}
+		}
+	}
+	await("s1:p1 live 900, s1:p2 live 800")
+	d, at, changed := b.since(place{}, "", "")
+	if !d.Full || len(d.Devices) != 1 {
+		t.Errorf("the first: %+v", d)
+	}
+	a.set("s1", "p2", loaded(1000, 400))
+	b.look(s1)
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told of a change")
+	}
+	d, at, _ = b.since(at, "", "")
+	if got := rows(t, d); d.Full || got != "s1:p2 live 600" {
+		t.Errorf("after a change: %s, full %t", got, d.Full)
+	}
+	if d, _, _ := b.since(place{}, "s1", "p1"); rows(t, d) != "s1:p1 live 900" {
+		t.Errorf("of one port: %s", rows(t, d))
+	}
+
+	// A port that its agent no longer reports, and a device that is no longer in the fleet.
+	a.mu.Lock()
+	a.of["s1"].Ports = a.of["s1"].Ports[:1]
+	a.mu.Unlock()
+	b.look(s1)
+	if d, _, _ := b.since(at, "", ""); rows(t, d) != "s1:p2 gone 0" {
+		t.Errorf("a port that is gone: %s", rows(t, d))
+	}
+	names = []string{"s2"}
+	b.renew(ctx, &all)
+	await("s2:p1 live 700")
+	if d, _, _ := b.since(at, "", ""); !d.Full || d.Fleet != 2 {
+		t.Errorf("another fleet: full %t, %d", d.Full, d.Fleet)
+	}
+}
+
+// TestSilence: a device whose agent does not answer is said to be silent, until it does.
+func TestSilence(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("p1", 1000, 100))}}
+	b := boardOf(a)
+	d := &boardDevice{name: "s1", byName: make(map[string]*boardPort)}
+	b.devices = []*boardDevice{d}
+	silent := func() bool {
+		var r DeviceRow
+		if err := json.Unmarshal(d.row.text, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Silent
+	}
+	b.look(d)
+	if b.silence(time.Now()); silent() {
+		t.Error("it is silent at once")
+	}
+	if b.silence(time.Now().Add(silentAfter + time.Second)); !silent() {
+		t.Error("it is not silent")
+	}
+	if b.look(d); silent() {
+		t.Error("it is silent after an answer")
+	}
+}
+
+// TestHistory: the newest samples are kept in their order, so many at most, and what is the same as
+// before is none.
+func TestHistory(t *testing.T) {
+	var h history
+	now := time.Now()
+	add := func(load uint64, most int) {
+		p := live("p1", 1000, load)
+		now = now.Add(time.Second)
+		*p.WindowEnd = now
+		h.add(&p, now, most)
+		h.add(&p, now.Add(time.Hour), most) // looked at again
+	}
+	loads := func() string {
+		out := []uint64{}
+		for _, s := range h.all() {
+			out = append(out, s.load)
+		}
+		return fmt.Sprint(out)
+	}
+	for i := range uint64(7) {
+		add(i, 5)
+	}
+	if got := loads(); got != "[2 3 4 5 6]" {
+		t.Errorf("five of seven: %s", got)
+	}
+	add(7, 3) // there are more ports now
+	if got := loads(); got != "[5 6 7]" {
+		t.Errorf("three: %s", got)
+	}
+	add(8, 4)
+	add(9, 4)
+	if got := loads(); got != "[6 7 8 9]" {
+		t.Errorf("four again: %s", got)
+	}
+	stale := api.Port{Port: "p1", State: api.StateStale}
+	h.add(&stale, now.Add(time.Second), 4)
+	h.add(&stale, now.Add(2*time.Second), 4)
+	if s := h.all(); s[3].measured || s[3].has != 0 || !s[2].measured {
+		t.Errorf("a port without a value: %+v", s)
+	}
+}
+
+// TestEventsAreBounded: a port that changes all the time does not fill the memory.
+func TestEventsAreBounded(t *testing.T) {
+	d := &boardDevice{name: "s1"}
+	states := []string{api.StateLive, api.StateStale}
+	var was *api.Status
+	for i := range 10 * eventsKept {
+		p := live("p1", 1000, 100)
+		p.State = states[i%2]
+		is := status("s1", p)
+		d.record(was, is, time.Now())
+		was = is
+	}
+	if n := len(d.events); n != eventsKept || d.events[n-1].To != api.StateStale || d.events[n-1].From != api.StateLive {
+		t.Errorf("%d events, the last is %+v", n, d.events[n-1])
+	}
+}
+
+// TestDeafFollower: a browser that does not read what it is sent is dropped.
+func TestDeafFollower(t *testing.T) {
+	var ports []api.Port
+	for i := range 20_000 {
+		p := live(fmt.Sprintf("p%d", i), 1000, 100)
+		p.Reason = strings.Repeat("x", 400)
+		ports = append(ports, p)
+	}
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", ports...)}}
+	cfg := one(t)
+	cfg.Status = a.status
+	s, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write = 200 * time.Millisecond
+	go func() { _ = s.Serve(t.Context()) }()
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	await("the ports do not come", func() bool { s.board.mu.Lock(); defer s.board.mu.Unlock(); return s.board.ports == len(ports) })
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	await("it does not follow", func() bool { return len(s.live) == 1 })
+	await("it is not dropped", func() bool { return len(s.live) == 0 })
+}

@@ -1,0 +1,220 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/web/webtest"
+)
+
+// large is a fleet of 40 switches with 400 ports: 36 leaves with three hosts each, or four, and
+// four spines.
+func large(t testing.TB) (*inventory.Fleet, []string, *agents) {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("format: csig.fleet/v1\nprofile: {name: x, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-100G}}}\ndefaults: {platform: sonic}\ndevices:\n")
+	a, names := &agents{of: make(map[string]*api.Status)}, []string(nil)
+	ports := make(map[string][]api.Port)
+	var links []string
+	add := func(device, port string, load uint64) {
+		ports[device] = append(ports[device], live(port, 100e9, load))
+	}
+	for l := 1; l <= 36; l++ {
+		leaf := fmt.Sprintf("dc1-leaf-%02d", l)
+		names = append(names, leaf)
+		for s := 1; s <= 4; s++ {
+			spine := fmt.Sprintf("dc1-spine-%d", s)
+			up, down := fmt.Sprintf("Ethernet%d", 100+4*s), fmt.Sprintf("Ethernet%d", 4*l)
+			links = append(links, fmt.Sprintf("%s:%s - %s:%s", leaf, up, spine, down))
+			add(leaf, up, uint64(l*s)*1e9/2)
+			add(spine, down, uint64(l)*2e9)
+		}
+		for h := 1; h <= 3 || h == 4 && l <= 4; h++ {
+			port := fmt.Sprintf("Ethernet%d", 4*h)
+			links = append(links, fmt.Sprintf("%s:%s - host-%d-%d", leaf, port, l, h))
+			add(leaf, port, uint64(h)*1e10)
+		}
+	}
+	for s := 1; s <= 4; s++ {
+		spine := fmt.Sprintf("dc1-spine-%d", s)
+		names = append(names, spine)
+	}
+	for _, name := range names {
+		fmt.Fprintf(&text, "  - {name: %s}\n", name)
+		a.of[name] = status(name, ports[name]...)
+	}
+	text.WriteString("links: |\n")
+	for _, l := range links {
+		text.WriteString("  " + l + "\n")
+	}
+	f, err := inventory.Parse("fleet.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.set("dc1-leaf-07", "Ethernet104", loaded(100e9, 98e9))
+	ill := func(device, port, state, reason string) {
+		a.set(device, port, func(p *api.Port) {
+			p.State, p.Reason, p.WindowStart, p.WindowEnd, p.Signals = state, reason, nil, nil, []api.Signal{}
+		})
+	}
+	ill("dc1-leaf-12", "Ethernet108", api.StateStale, "the lease ended 3s ago: no answer")
+	ill("dc1-leaf-20", "Ethernet112", api.StateRefused, "the table is full: 64 entries are left of 80")
+	ill("dc1-spine-3", "Ethernet16", api.StateDown, "")
+	return f, names, a
+}
+
+// TestLongPageOfALargeFleet wants 40 switches with 400 ports to be legible and quick, with a
+// mouse, with keys alone, on a narrow screen and in the dark.
+func TestLongPageOfALargeFleet(t *testing.T) {
+	fleet, names, a := large(t)
+	host := serve(t, fleet, names, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Window(1400, 1000)
+	b.Open("http://" + host + "/")
+	b.Await(`document.querySelectorAll("#rows tr").length === 400`)
+	b.Await(`document.querySelectorAll("#map .switch").length === 40`)
+	picture(t, b, "large")
+
+	// What is drawn anew with each event, in the browser's own time.
+	took := webtest.Eval[float64](b, `performance.getEntriesByType("measure").filter((m) => m.name === "draw").map((m) => m.duration).sort((a, b) => a - b).at(-1)`)
+	t.Logf("the slowest drawing took %.1f ms", took)
+	if took > 1000 {
+		t.Errorf("drawing 400 ports takes %.0f ms", took)
+	}
+	// No label of a switch is cut, or lies on another one's.
+	if cut := webtest.Eval[string](b, `(() => {
+		const boxes = [...document.querySelectorAll("#map .switch")].map((g) => [g.querySelector("text"), g.querySelector("rect").getBoundingClientRect()]);
+		const out = [];
+		boxes.forEach(([text, r], i) => {
+			const t = text.getBoundingClientRect();
+			if (t.left < r.left - 1 || t.right > r.right + 1) out.push(text.textContent + " is wider than its box");
+			if (t.height < 7) out.push(text.textContent + " is " + t.height + " px high");
+			boxes.slice(i + 1).forEach(([other, o]) => { if (r.left < o.right && o.left < r.right && r.top < o.bottom && o.top < r.bottom) out.push(text.textContent + " lies on " + other.textContent); });
+		});
+		return out.join("; ");
+	})()`); cut != "" {
+		t.Error(cut)
+	}
+	// States stand on the map as signs, and in words for a reader who sees none.
+	for sign, level := range map[string]string{"▲": "l0", "?": "stale", "✕": "refused", "▼": "down"} {
+		if n := webtest.Eval[int](b, fmt.Sprintf(`[...document.querySelectorAll("#map .sign[data-level=%s]")].filter((e) => e.textContent === %q).length`, level, sign)); n != 1 {
+			t.Errorf("%d signs of %s on the map", n, level)
+		}
+	}
+	if about := webtest.Eval[string](b, `[...document.querySelectorAll("#map .switch")].find((g) => g.getAttribute("aria-label").startsWith("dc1-leaf-20")).getAttribute("aria-label")`); !strings.Contains(about, "7 ports, 1 not live, the worst: refused") {
+		t.Errorf("a switch is called %q", about)
+	}
+
+	// Ports that are not known come first, then the least ABW.
+	b.Await(`[...document.querySelectorAll("#rows th")].slice(0, 4).map((e) => e.textContent).join(" ") === "dc1-leaf-20:Ethernet112 dc1-leaf-12:Ethernet108 dc1-spine-3:Ethernet16 dc1-leaf-07:Ethernet104"`)
+
+	// With keys alone: from the top to the map, to a switch, to its ports, to a port's page and back.
+	focus := func() string {
+		return webtest.Eval[string](b, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).split(":")[0]`)
+	}
+	b.Type(kb.Tab)
+	if got := focus(); got != "Skip to the table" {
+		t.Fatalf("the first stop is %q", got)
+	}
+	for range 20 {
+		b.Type(kb.Tab)
+		if strings.HasPrefix(focus(), "dc1-") {
+			break
+		}
+	}
+	b.Await(`document.activeElement.matches("#map .switch")`)
+	from := focus()
+	b.Type(kb.ArrowRight)
+	next := focus()
+	if next == from || !strings.HasPrefix(next, "dc1-leaf") {
+		t.Errorf("right of %s is %s", from, next)
+	}
+	for range 3 { // leaves stand in two lines
+		b.Type(kb.ArrowUp)
+	}
+	if up := focus(); !strings.HasPrefix(up, "dc1-spine") {
+		t.Errorf("above %s is %s", next, up)
+	}
+	b.Type(kb.Enter)
+	b.Await(`document.activeElement.id === "search" && document.querySelectorAll("#rows tr").length === 36`)
+	for range 20 { // past the search, the state, the order and the header to the first port
+		b.Type(kb.Tab)
+		if webtest.Eval[bool](b, `document.activeElement.matches("#rows a")`) {
+			break
+		}
+	}
+	name := webtest.Eval[string](b, `document.activeElement.textContent`)
+	b.Type(kb.Enter)
+	b.Await(`location.pathname === "/port" && document.querySelector("#load svg")`)
+	if title := webtest.Eval[string](b, `document.title`); title != "csig: "+name {
+		t.Errorf("the page of %s has the title %q", name, title)
+	}
+
+	b.Window(390, 800)
+	b.Open("http://" + host + "/")
+	b.Await(`document.querySelectorAll("#map .switch").length === 40 && document.querySelectorAll("#rows tr").length === 400`)
+	if wide := webtest.Eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("the page is %d px wide on a screen of 390", wide)
+	}
+	picture(t, b, "large-390")
+	b.Prefer("prefers-color-scheme", "dark")
+	b.Window(1400, 1000)
+	b.Await(`getComputedStyle(document.body).backgroundColor === "rgb(18, 22, 29)"`)
+	picture(t, b, "large-dark")
+}
+
+// TestLongPortPage wants a port's page to have its history and its events.
+func TestLongPortPage(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9), live("swp2", 10e9, 9e9))}}
+	host := serve(t, nil, []string{"s1"}, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Window(1200, 900)
+	b.Open("http://" + host + "/port?device=s1&port=swp1")
+	b.Await(`document.getElementById("facts").innerText.includes("9 Gbit/s")`)
+	for _, load := range []uint64{2e9, 8e9, 5e9, 10e9} {
+		a.set("s1", "swp1", loaded(10e9, load))
+		b.Await(fmt.Sprintf(`document.getElementById("facts").innerText.includes("ABW/C\n%.1f %%")`, 100-float64(load)/1e8))
+	}
+	a.set("s1", "swp1", func(p *api.Port) {
+		p.State, p.Reason, p.WindowStart, p.WindowEnd, p.Signals = api.StateRefused, "the table is full", nil, nil, nil
+	})
+	b.Await(`document.getElementById("state").textContent === "✕ refused: the table is full"`)
+	b.Await(`document.querySelector("#events tr").innerText.includes("live\trefused\tthe table is full")`)
+	b.Await(`document.querySelector("#load svg")?.getAttribute("aria-label").includes("Now: load none")`)
+	picture(t, b, "port")
+	b.Open("http://" + host + "/port?device=s1&port=nothing")
+	b.Await(`document.getElementById("state").textContent.startsWith("There is no such port")`)
+	if p := b.Problems(); len(p) != 1 || !strings.Contains(p[0], "404") {
+		t.Errorf("besides the port that is not there: %q", p)
+	}
+}
+
+// TestLongHostileText: what a device says is text on the page, whatever it is.
+func TestLongHostileText(t *testing.T) {
+	const evil = `<img src=x onerror="document.title='pwned'"><script>document.title='pwned'</script>"'><svg onload=alert(1)>`
+	p := live(evil, 10e9, 1e9)
+	p.Reason, p.Signals[0].Locator = evil, evil
+	s := status(evil, p)
+	s.Platform, s.DataPlaneReason, s.Verdicts = evil, evil, []api.Verdict{{What: evil, Level: "degraded", Reason: evil}}
+	a := &agents{of: map[string]*api.Status{"": s}}
+	host := serve(t, nil, []string{""}, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/")
+	b.Await(`document.querySelector("#rows tr th")?.textContent.includes("onload=alert(1)>")`)
+	if n := webtest.Eval[int](b, `document.querySelectorAll("main img, main script, main svg[onload]").length`); n > 0 {
+		t.Errorf("%d elements are from a device", n)
+	}
+	b.Open(webtest.Eval[string](b, `document.querySelector("#rows a").href`))
+	b.Await(`document.getElementById("state").textContent.includes("onload=alert(1)>") && document.querySelector("#load svg")`)
+	if n := webtest.Eval[int](b, `document.querySelectorAll("main img, main script, main svg[onload]").length`); n > 0 {
+		t.Errorf("%d elements of the port's page are from a device", n)
+	}
+	if title := webtest.Eval[string](b, `document.title`); title == "pwned" {
+		t.Error("a device's script ran")
+	}
+}

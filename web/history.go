@@ -1,0 +1,86 @@
+package web
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/csig-agent/csig/agent/api"
+)
+
+// Bounds of a port's history, in samples.
+const (
+	maxSamples = 900
+	minSamples = 30
+	sampleSize = int(unsafe.Sizeof(sample{}))
+)
+
+// signalsKept is how many signals a sample has: all that a port can write.
+const signalsKept = 4
+
+// sample is a port at one instant.
+type sample struct {
+	at       int64 // milliseconds since 1970: the end of the window, or when it was looked at
+	load     uint64
+	capacity uint64
+	s        [signalsKept]uint8 // by T, where has says so
+	has      uint8
+	measured bool
+}
+
+// history is a ring of samples.
+type history struct {
+	ring  []sample
+	first int // the oldest, once the ring is full
+	most  int // how many it keeps
+	state string
+}
+
+// add keeps a port's figures, where they are newer than the last, or its state is another.
+func (h *history) add(p *api.Port, now time.Time, most int) {
+	s := sample{at: now.UnixMilli(), measured: p.WindowEnd != nil}
+	if s.measured {
+		s.at, s.load, s.capacity = p.WindowEnd.UnixMilli(), p.LoadBPS, p.CapacityBPS
+	}
+	for _, g := range p.Signals {
+		if g.T < signalsKept {
+			s.s[g.T], s.has = g.Bucket, s.has|1<<g.T
+		}
+	}
+	last, any := h.last()
+	same := any && p.State == h.state && s.has == last.has && s.s == last.s && s.measured == last.measured
+	if same && (!s.measured || s.at <= last.at) {
+		return
+	}
+	h.state = p.State
+	if most != h.most {
+		h.resize(most)
+	}
+	if len(h.ring) < most {
+		h.ring = append(h.ring, s)
+		return
+	}
+	h.ring[h.first] = s
+	h.first = (h.first + 1) % len(h.ring)
+}
+
+func (h *history) last() (s sample, ok bool) {
+	if len(h.ring) == 0 {
+		return s, false
+	}
+	return h.ring[(h.first+len(h.ring)-1)%len(h.ring)], true
+}
+
+// resize keeps the newest samples that there is a place for.
+func (h *history) resize(most int) {
+	all := h.all()
+	if len(all) > most {
+		all = all[len(all)-most:]
+	}
+	h.ring, h.first, h.most = all, 0, most
+}
+
+// all are the samples, the oldest first, in a slice of their own.
+func (h *history) all() []sample {
+	out := make([]sample, 0, len(h.ring))
+	return append(append(out, h.ring[h.first:]...), h.ring[:h.first]...)
+}

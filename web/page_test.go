@@ -1,0 +1,154 @@
+package web
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/web/webtest"
+)
+
+var pictures = flag.String("pictures", "", "folder for pictures of the pages")
+
+// agents are those of a fleet for tests: statuses that a test changes.
+type agents struct {
+	mu sync.Mutex
+	of map[string]*api.Status
+}
+
+func (a *agents) status(device string) *api.Status {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, ok := a.of[device]
+	if !ok {
+		return nil
+	}
+	now := *s
+	now.Time = time.Now()
+	now.Ports = append([]api.Port(nil), s.Ports...)
+	for i := range now.Ports {
+		if p := &now.Ports[i]; p.WindowEnd != nil {
+			p.AgeNS = now.Time.Sub(*p.WindowEnd).Nanoseconds()
+		}
+	}
+	return &now
+}
+
+// set gives a port other figures, as a cycle does.
+func (a *agents) set(device, port string, change func(p *api.Port)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.of[device]
+	for i := range s.Ports {
+		if p := &s.Ports[i]; p.Port == port {
+			change(p)
+			end := time.Now()
+			if p.WindowEnd != nil {
+				p.WindowEnd = &end
+			}
+		}
+	}
+}
+
+// live is a port whose link has this much load.
+func live(name string, capacity, load uint64) api.Port {
+	end := time.Now()
+	start := end.Add(-time.Second)
+	p := api.Port{Port: name, Action: "update", State: api.StateLive, WindowStart: &start, WindowEnd: &end}
+	loaded(capacity, load)(&p)
+	return p
+}
+
+func loaded(capacity, load uint64) func(*api.Port) {
+	return func(p *api.Port) {
+		p.CapacityBPS, p.LoadBPS, p.ABWBPS = capacity, load, capacity-load
+		p.ABWCPPM = uint32((capacity - load) * 1_000_000 / capacity)
+		s := uint8((capacity - load) * 31 / capacity)
+		p.Signals = []api.Signal{{Signal: "abw", T: 0, Bucket: s, Low: uint64(s) * capacity / 31, High: uint64(s+1) * capacity / 31, Unit: "bit/s", LM: 5, Locator: "5"}}
+	}
+}
+
+// status is that of an agent that runs.
+func status(device string, ports ...api.Port) *api.Status {
+	return &api.Status{Format: api.StatusFormat, Device: device, Platform: "linux", Version: "test", Started: time.Now(), Profile: "x", ProfileHash: "0123456789abcdef",
+		TPID: 0x88a8, Layout: "draft-00", IntervalNS: int64(time.Second), DataPlane: api.DataPlaneLeased, Verdicts: []api.Verdict{}, Ports: ports}
+}
+
+// serve serves a page of these agents until the test ends, and returns its host.
+func serve(t testing.TB, fleet *inventory.Fleet, names []string, a *agents) string {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return run(t, Config{
+		Addr: "127.0.0.1:0", Log: logrus.NewEntry(log), Status: a.status,
+		Fleet: func() (*inventory.Fleet, []string) { return fleet, names },
+	}).Addr().String()
+}
+
+func run(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	s, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// picture keeps a picture of the page where it is asked for.
+func picture(t *testing.T, b *webtest.Browser, name string) {
+	t.Helper()
+	if *pictures == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), b.Picture(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cell is a cell's text in the table of ports: columns count from the port's name.
+func cell(port string, column int) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("#rows tr")].find((tr) => tr.children[0].textContent === %q)?.children[%d].textContent`, port, column)
+}
+
+// TestLongPageIsLive loads the page in a Chromium: it says nothing in the console, asks no other
+// host, and shows a value that an agent changes.
+func TestLongPageIsLive(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9), live("swp2", 10e9, 9e9))}}
+	host := serve(t, nil, []string{"s1", "s2"}, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/")
+	b.Await(cell("s1:swp1", 2) + ` === "9 Gbit/s"`)
+	if first := webtest.Eval[string](b, `document.querySelector("#rows tr th").textContent`); first != "s1:swp2" {
+		t.Errorf("%s is first, and has not the least ABW", first)
+	}
+	b.Await(`document.getElementById("live").textContent === "Live"`)
+
+	a.set("s1", "swp1", loaded(10e9, 4e9))
+	b.Await(cell("s1:swp1", 2) + ` === "6 Gbit/s"`)
+	a.set("s1", "swp2", func(p *api.Port) {
+		p.State, p.Reason, p.WindowEnd, p.Signals = api.StateStale, "the lease ended 3s ago: no answer", nil, nil
+	})
+	b.Await(cell("s1:swp2", 1) + ` === "?stale"`)
+	b.Await(cell("s1:swp2", 2) + ` === "–"`)
+	b.Await(`[...document.querySelectorAll("#counts li")].some((li) => li.textContent === "? 1 stale")`)
+	picture(t, b, "live")
+}

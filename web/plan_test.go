@@ -1,0 +1,67 @@
+package web
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/web/webtest"
+)
+
+// TestLongPlanPage: a plan that is handed over is shown with how far the devices are; one that was
+// altered is refused, and no plan is none.
+func TestLongPlanPage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "up.plan")
+	p := &plans.Plan{
+		Format: plans.Format, Created: time.Now().UTC(), Version: "test", Fleet: "/fleet.yaml", Goal: plans.RollOut, Stages: []plans.Stage{},
+		Totals: plans.Totals{Add: 3, Change: 1, Devices: 2},
+		Devices: []plans.Device{
+			{Device: "s1", Platform: "linux", Config: "new", Changes: []plans.Change{{Kind: "+", Ports: "swp1, swp2", Count: 2, What: "update abw", Detail: "LM 5"}, {Kind: "~", What: "TPID", Disruptive: "the port flaps <b>once</b>"}}},
+			{Device: "s2", Platform: "linux", Config: "other", Changes: []plans.Change{{Kind: "+", Ports: "swp1", Count: 1, What: "strip"}}},
+			{Device: "s3", Platform: "sonic", Changes: []plans.Change{}},
+		},
+		Findings: []findings.Finding{{Code: findings.Lease, Level: findings.Warning, Device: "s1", Reason: "it cannot expire rules"}},
+	}
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	s1 := status("s1", live("swp1", 10e9, 1e9))
+	s1.ConfigHash = "old"
+	a := &agents{of: map[string]*api.Status{"s1": s1}}
+	cfg := one(t)
+	cfg.Plan, cfg.Status, cfg.Fleet = file, a.status, func() (*inventory.Fleet, []string) { return nil, []string{"s1"} }
+	host := run(t, cfg).Addr().String()
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Window(1200, 700)
+	b.Open("http://" + host + "/plan")
+	b.Await(`document.getElementById("about").textContent.endsWith("is not there: csig plan -o writes it")`)
+
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows := func(want string) {
+		t.Helper()
+		b.Await(`[...document.querySelectorAll("#changes tr")].map((tr) => tr.innerText).join("|") === ` + "`" + want + "`")
+	}
+	const rest = "s1\t\t~ change\tthe switch\tTPID (disruptive: the port flaps <b>once</b>)|s2\tnot known here\t+ add\tswp1\tstrip"
+	rows("s1\tpending\t+ add\tswp1, swp2\tupdate abw: LM 5|" + rest)
+	b.Await(`document.getElementById("totals").textContent.startsWith("3 to add, 1 to change, 0 to remove. 1 of 2 switches")`)
+	b.Await(`document.getElementById("notes").textContent.includes("s1: it cannot expire rules")`)
+	picture(t, b, "plan")
+	a.mu.Lock()
+	s1.ConfigHash = "new"
+	a.mu.Unlock()
+	rows("s1\tcarried out\t+ add\tswp1, swp2\tupdate abw: LM 5|" + rest)
+
+	if err := os.WriteFile(file, bytes.Replace(text.Bytes(), []byte("LM 5"), []byte("LM 6"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(`document.getElementById("about").textContent.includes("was altered after it was made") && document.querySelectorAll("#changes tr").length === 0`)
+}
