@@ -1,6 +1,7 @@
 # make demo   run CSIG end to end here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
+# make chaos FOR=30m SEED=7   what goes wrong in years, in an order that the seed gives
 # make lint   go vet and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
 # make sai-check SAI=DIR   what vendors/sai uses against the headers of a checkout of SAI
@@ -9,8 +10,9 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-# The Debian packages that the tests use as peers.
-PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox
+# The Debian packages that the tests use as peers; debootstrap makes the root that csig's own
+# packages are installed in. Chromium runs the tests of the page, Prometheus those of the metrics.
+PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox chromium prometheus debootstrap lldpd
 
 # What makes the committed BPF object: Debian 12's compiler, by its version, so that the
 # same source is the same bytes.
@@ -18,7 +20,7 @@ CLANG := clang-14 llvm-14
 
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test long peers vet lint bench fuzz mutants sai-check release clean generate generated
+.PHONY: build demo test long chaos peers vet lint bench fuzz mutants sai-check release packages clean generate generated
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
@@ -62,7 +64,16 @@ test: peers
 long: peers
 	$(TEST) -count=1 -timeout 30m -p 2 -run '$(LATER)' $(RULES)
 	$(RACE) -count=1 -timeout 30m -p 2 -run '$(LATER)' $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RULES) $(KERNEL))")
-	$(RACE) -count=1 -timeout 30m -p 1 -run '$(LATER)' $(KERNEL)
+	mkdir -p bin
+	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(RACE) -count=1 -timeout 30m -p 1 -parallel 3 -run '$(LATER)' $(KERNEL)
+	cat bin/chaos.txt
+
+# ARGS=-update draws docs/chaos.svg.
+FOR  ?= 30m
+SEED ?= 1
+ARGS ?=
+chaos: peers
+	CSIG_CHAOS=$(FOR) CSIG_SEED=$(SEED) $(GO) test -vet=off -count=1 -timeout 24h -v -run '^TestLongChaos$$' ./integration $(ARGS)
 
 peers:
 	./.ci/peers $(PEERS)
@@ -108,6 +119,10 @@ release:
 	  done; \
 	done
 	ls -l dist
+
+# Debian packages for amd64, arm64 and armhf, the same bytes from the same commit.
+packages:
+	./deploy/debian/build $(VERSION)
 
 clean:
 	rm -rf bin dist
