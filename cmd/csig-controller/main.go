@@ -12,8 +12,10 @@ import (
 
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/controller"
+	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/host"
+	"github.com/csig-agent/csig/web"
 )
 
 // version is stamped by the Makefile.
@@ -40,6 +42,9 @@ func newRoot() *cobra.Command {
 		state      string
 		noSelfTest bool
 		log        process.LogOptions
+		others     sharing
+		page       web.Config
+		scraped    metricsFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "csig-controller -i FLEET",
@@ -51,15 +56,29 @@ at its socket, as they reach an agent on a switch. A device is driven from the f
 csig apply on, which gives it its configuration; the controller keeps it in its
 state folder and runs it again after a restart.
 
+Several controllers share a fleet through NATS JetStream: each device has one owner
+among them, and another takes it over when that one is gone. With --cluster each runs
+a NATS server of its own; with --nats they use one that exists.
+
+A fleet file that you changed is read again when it is saved, and at SIGHUP: devices
+that were added are driven, those that are gone are let go as at SIGTERM, and the others
+go on. In a terminal SIGHUP ends the controller as SIGTERM does.
+
 Ctrl-C removes everything that it made from all devices. SIGTERM, which service
 managers send, releases their leases and leaves the setups for the next start.`,
 		Example: `  csig-controller -i fleet.yaml
-  csig-controller -i fleet.yaml --state /var/lib/csig/controller`,
+  csig-controller -i fleet.yaml --state /var/lib/csig/controller
+  csig-controller -i fleet.yaml --web 127.0.0.1:8080 --metrics 127.0.0.1:9343
+  csig-controller -i fleet.yaml --name c1 --cluster 192.0.2.1:6222 --peer 192.0.2.2:6222 --peer 192.0.2.3:6222 --tls-cert c1.pem --tls-key c1.key --tls-ca ca.pem
+  csig-controller -i fleet.yaml --name c1 --nats tls://nats.example.net:4222 --nats-creds csig.creds`,
 		Args:          cobra.NoArgs,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := others.check(scraped.addr != ""); err != nil {
+				return err
+			}
 			fleet, err := device.LoadFleet(fleetFile)
 			if err != nil {
 				return err
@@ -77,13 +96,23 @@ managers send, releases their leases and leaves the setups for the next start.`,
 				return err
 			}
 			defer end()
-			ctx, release := process.OnHangup(cmd.Context())
+			service := process.NewService(entry)
+			defer service.Close()
+			ctx, reload, release := process.OnReload(cmd.Context())
 			defer release()
 			if err := process.Prepare(entry, platforms, o.Group != "", int64(len(devices))*memoryEach); err != nil {
 				return err
 			}
 			o.Log, o.Who, o.Version, o.Interrupted, o.SelfTest = entry, "csig-controller", version, process.ErrInterrupted, !noSelfTest
-			return controller.Run(ctx, controller.Config{Fleet: fleet, State: state, Agent: o})
+			return others.with(ctx, state, entry, func(ctx context.Context, store *owner.Store) error {
+				cfg := controller.Config{Fleet: fleet, State: state, Agent: o, Share: store, Reload: reload, Reloading: service.Reloading}
+				cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
+				cfg.Statuses = new(controller.Statuses)
+				observed := func(ctx context.Context) error {
+					return scraped.with(&cfg, others.files(), func() error { return controller.Run(ctx, cfg) })
+				}
+				return withPage(ctx, page, &cfg, observed)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -93,9 +122,16 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	f.StringVar(&o.Group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.BoolVar(&noSelfTest, "no-self-test", false, "skip the self-tests of data planes when agents start")
 	log.Flags(f)
+	others.flags(f)
+	process.PageFlags(f, &page, "the fleet")
+	scraped.flags(f)
 	_ = cmd.MarkFlagRequired("inventory")
+	process.ExitCodes(cmd, exitText(cmd))
 	return cmd
 }
+
+// exitText is the line of its help about exit codes.
+func exitText(*cobra.Command) string { return "0 it was asked to end, 1 an error" }
 
 // memoryEach is the memory in bytes for an agent among many, from which on garbage is
 // collected more eagerly.
@@ -103,8 +139,13 @@ const memoryEach = 64 << 20
 
 // defaultState is beside csig's other state; an ordinary user's is their own.
 func defaultState() string {
-	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" && os.Geteuid() != 0 {
+	home, err := os.UserHomeDir()
+	switch dir := os.Getenv("XDG_STATE_HOME"); {
+	case os.Geteuid() == 0:
+	case dir != "":
 		return filepath.Join(dir, "csig", "controller")
+	case err == nil:
+		return filepath.Join(home, ".local", "state", "csig", "controller")
 	}
 	return "/var/lib/csig/controller"
 }

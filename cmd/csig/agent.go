@@ -12,24 +12,30 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/web"
 )
 
 func newAgent() *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
-		Use:   "agent -c FILE",
+		Use:   "agent -i FILE",
 		Short: "Keep this switch's rules up to date (the daemon)",
 		Long: `Poll this switch's byte counters on a schedule and keep the match/action rules of
 its ports up to date. FILE is a fleet file with exactly one device marked local.
 
 With --wait the daemon may be started before there is a FILE: csig apply, from this
 machine or remotely, gives it a configuration, which it stores in FILE and runs.
+
+A FILE that you changed is read again when it is saved, and at SIGHUP: one that is valid
+takes effect without a gap, with another the agent goes on as it was, and csig status
+says where the mistake is. In a terminal SIGHUP ends the agent as SIGTERM does.
 
 Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
 releases the lease, so that the data plane falls back at once, and leaves the
@@ -38,13 +44,17 @@ by itself when the lease ends.
 
 With --dry-run it listens at a socket of its own, shadow.sock beside the usual
 one, because it may run beside a real agent.`,
-		Example: `  csig agent -c tor.yaml
-  csig agent -c /var/lib/csig/device.yaml --wait
-  csig agent -c tor.yaml --dry-run --log-level debug`,
+		Example: `  csig agent -i tor.yaml
+  csig agent -i /var/lib/csig/device.yaml --wait
+  csig agent -i tor.yaml --web 127.0.0.1:8080
+  csig agent -i tor.yaml --dry-run --log-level debug`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Shadow && !cmd.Flags().Changed("socket") {
 				o.Socket = api.DefaultShadowSocket()
+			}
+			if err := o.check(); err != nil {
+				return err
 			}
 			log, end, err := o.log.Open()
 			if err != nil {
@@ -61,10 +71,11 @@ one, because it may run beside a real agent.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.File, "config", "c", "", "fleet file with exactly one device marked local (required)")
+	f.StringVarP(&o.File, "inventory", "i", "", "fleet file with exactly one device marked local (required)")
 	f.BoolVar(&o.Shadow, "dry-run", false, "shadow mode: poll, compute, log the operations and program nothing")
 	f.BoolVar(&o.Wait, "wait", false, "without a FILE, or with one that cannot be run, wait for a configuration")
 	f.StringVar(&o.Listen, "listen", "", "listen at this TCP address, too, e.g. 192.0.2.1:7443; needs the --tls flags")
+	f.StringVar(&o.Metrics, "metrics", "", "serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9343; needs the --tls flags unless it is a loopback address")
 	f.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this daemon (PEM)")
 	f.StringVar(&o.TLS.Key, "tls-key", "", "its key (PEM)")
 	f.StringVar(&o.TLS.CA, "tls-client-ca", "", "authorities of the clients' certificates (PEM)")
@@ -72,19 +83,34 @@ one, because it may run beside a real agent.`,
 	f.StringSliceVar(&o.Access.Read, "tls-read", nil, "names of client certificates that may only read")
 	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
 	f.StringVar(&o.Group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
+	f.StringVar(&o.records, "records", "", "keep what csig why shows in this file, too, and in FILE.1 when it is full: 32 MiB (flash wears out)")
 	f.BoolVar(&o.noSelfTest, "no-self-test", false, "skip the start-up self-test of the data plane (it takes a moment)")
+	process.PageFlags(f, &o.page, "this switch")
 	o.log.Flags(f)
 	addSocket(cmd, &o.Socket)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
-	cmd.MarkFlagsRequiredTogether("listen", "tls-cert", "tls-key", "tls-client-ca")
-	_ = cmd.MarkFlagRequired("config")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key", "tls-client-ca")
+	_ = cmd.MarkFlagRequired("inventory")
 	return cmd
 }
 
 type agentOptions struct {
 	host.Config
 	noSelfTest bool
+	records    string
+	page       web.Config
 	log        process.LogOptions
+}
+
+// check refuses TLS files without an address, and the reverse.
+func (o *agentOptions) check() error {
+	switch tls := o.TLS.Cert != ""; {
+	case o.Listen != "" && !tls:
+		return errors.New("--listen needs --tls-cert, --tls-key and --tls-client-ca")
+	case tls && o.Listen == "" && o.Metrics == "":
+		return errors.New("--tls-cert, --tls-key and --tls-client-ca go with --listen or --metrics")
+	}
+	return nil
 }
 
 func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
@@ -120,14 +146,25 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			return fmt.Errorf("--wait: csig apply keeps the configuration at %s: %w: create that folder", path, err)
 		}
 	}
-	ctx, stop := process.OnHangup(ctx) // before the first line: a log reader may be gone already
+	service := process.NewService(log)
+	defer service.Close()
+	ctx, reload, stop := process.OnReload(ctx) // before the first line: a log reader may be gone already
 	defer stop()
+	o.Load, o.Reload = device.LoadFleet, reload
 	log.WithField("file", path).Info("fleet file of this agent")
 
 	o.SelfTest, o.Version, o.Log, o.Who, o.Interrupted = !o.noSelfTest, version, log, "csig agent", process.ErrInterrupted
 	// Starting up takes several times the memory of running for years.
 	o.OnLaunch = debug.FreeOSMemory
-	a := host.New(o.Config)
+	if o.records != "" {
+		if o.Records, err = agent.OpenRecordFile(o.records, log); err != nil {
+			return fmt.Errorf("--records: %w", err)
+		}
+		defer o.Records.Close()
+	}
+	var a *host.Agent
+	o.OnReady, o.Reloading = func() { service.Ready(ctx, a.Alive, a.Line) }, service.Reloading
+	a = host.New(o.Config)
 	var platforms []string
 	if dev != nil {
 		platforms = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
@@ -141,5 +178,34 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err := process.Prepare(log, platforms, o.Group != "", host.Memory); err != nil {
 		return err
 	}
-	return a.Run(ctx)
+	if o.page.Addr == "" {
+		return a.Run(ctx)
+	}
+	o.page.Fleet, o.page.Status, o.page.Log = fleetOfPage(o.File), func(string) *api.Status { return a.Status() }, log
+	return web.Beside(ctx, o.page, a.Run)
+}
+
+// fleetOfPage has what the page of an agent draws its switch and the links by: the agent's fleet
+// file, as it is now. The device's name comes with its status.
+func fleetOfPage(file string) func() (*inventory.Fleet, []string) {
+	var (
+		watch inventory.Watch
+		fleet *inventory.Fleet
+		files = []string{file}
+		names = []string{""}
+	)
+	load := func() {
+		watch.Note(files...)
+		if f, err := device.LoadFleet(file); err == nil { // what is wrong with it, the agent says
+			fleet, files = f, f.Files()
+			watch.Note(files...)
+		}
+	}
+	load()
+	return func() (*inventory.Fleet, []string) {
+		if watch.Changed(files...) {
+			load()
+		}
+		return fleet, names
+	}
 }

@@ -29,7 +29,7 @@ import (
 type applyOptions struct {
 	fleet, journal, resume, verify string
 	probe                          []string
-	fleetChanged, json             bool
+	fleetChanged, json, yes        bool
 	run                            rollout.Run
 	gate                           rollout.Health
 }
@@ -50,8 +50,11 @@ After each wave a gate has to open: every device reads back as planned, no port
 loses more frames than before, full-size frames with a tag cross its links, and the
 --check command, if any, agrees.
 
+On a terminal it shows what changes and asks first; --yes does not ask. Without a terminal
+it never asks: the plan was saved to be reviewed, and scripts that call it have decided.
+
 The exit code is 0 when the plan is complete, 3 when it stopped where it was asked to
-(--stop-after, Ctrl-C), 1 for an error.`,
+(--stop-after, Ctrl-C, an answer other than yes), 1 for an error.`,
 		Example: `  csig apply fabric.plan
   csig apply fabric.plan --stop-after canary
   csig apply --resume fabric.plan.journal
@@ -114,7 +117,8 @@ func newRollback() *cobra.Command {
 		Long: `Undo what the journal of an apply says was begun, in the reverse order, until every
 device has the setup it had before. A device that cannot be reached keeps the
 earlier stages in place everywhere; run it again when it can. Ctrl-C finishes the
-devices in progress and stops, with exit code 3; 1 is for an error.`,
+devices in progress and stops, with exit code 3; 1 is for an error. On a terminal it asks
+first, unless --yes says not to; an answer other than yes is exit code 3, too.`,
 		Example: `  csig rollback fabric.plan.journal`,
 		Args:    oneArg("JOURNAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,6 +142,7 @@ func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f.DurationVar(&o.run.Revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
 	atLeast(f, "revert", &o.run.Revert, time.Second, true)
 	f.StringVar(&o.verify, "verify", "", "go on only with a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
+	addYes(cmd, &o.yes)
 	addJSON(cmd, &o.json)
 }
 
@@ -333,12 +338,13 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		return err
 	}
 	show.print("Fleet file: " + shownPath(fleet.Path))
-	unlock, err := rollout.LockDevices(fleet, slices.Sorted(maps.Keys(j.Plan().Touches())), func(err error) { show.print("warning: " + err.Error()) })
-	if err != nil {
-		return err
+	devices := slices.SortedFunc(maps.Keys(j.Plan().Touches()), inventory.CompareNames)
+	held := slices.Clone(devices) // those that it relies on may not change either
+	for _, d := range j.Plan().RelyOn {
+		held = append(held, d.Device)
 	}
-	defer unlock()
 	opener := device.NewOpener(fleet)
+	opener.Operator = journalOperator(cmd.Name(), j)
 	if err := sameFleet(fleet, o, j, cmd.Name()); err != nil {
 		return err
 	}
@@ -346,6 +352,16 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	if err != nil {
 		return err
 	}
+	if !o.yes { // before anything is locked: an answer may take a while
+		if err := confirm(ctx, cmd, question(j, cmd.Name(), newScreen(cmd.ErrOrStderr()).columns())); err != nil {
+			return err
+		}
+	}
+	unlock, err := rollout.LockDevices(fleet, held, func(err error) { show.print("warning: " + err.Error()) })
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if cmd.Name() == "rollback" {
 		show.total = j.Count(rollout.EventStart, rollout.EventDone, rollout.EventFailed, rollout.EventUndoing)
 	} else {
@@ -360,7 +376,9 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 	if cmd.Name() == "apply" {
 		show.leftAlone(j.Plan())
 	}
-	err = show.during(ctx, func(ctx context.Context) error { return do(run, ctx) })
+	err = show.during(ctx, func(ctx context.Context) error {
+		return together(ctx, run, devices, held, show, func(ctx context.Context) error { return do(run, ctx) })
+	})
 	switch {
 	case err == nil:
 		return show.err
@@ -376,6 +394,9 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, rollout.ErrLacks):
+		return err
+	}
+	if errors.Is(err, rollout.ErrContinued) {
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, nextSteps(j, cmd.Name(), " once that is repaired"))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,7 +91,7 @@ func planned(t *testing.T) (*plans.Plan, *inventory.Fleet) {
 		t.Fatal(err)
 	}
 	p.Offline = false
-	if err := savePlan("a.plan", p); err != nil {
+	if err := savePlan(io.Discard, "a.plan", p); err != nil {
 		t.Fatal(err)
 	}
 	return p, fleet
@@ -109,7 +110,7 @@ func TestApplyOfAnExperimentalDriver(t *testing.T) {
 	}
 	d := &fleet.Devices[0]
 	p.Offline, p.Findings, p.Stages = false, []findings.Finding{}, []plans.Stage{{Name: plans.StageReady, Waves: []plans.Wave{{Name: "rest", Steps: []plans.Step{{ID: 1, Device: d.Name, Want: vendors.SetupOf(&fleet.Profile, fleet.Policy, d)}}}}}}
-	if err := savePlan("a.plan", p); err != nil {
+	if err := savePlan(io.Discard, "a.plan", p); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := call(t, "apply", "a.plan"); err == nil || !strings.Contains(err.Error(), "a.plan: device s1: its driver is experimental (") || !strings.Contains(err.Error(), "make a new one with csig plan") {
@@ -172,7 +173,7 @@ func TestPlanNamesItsFleet(t *testing.T) {
 		t.Errorf("from another folder: %q, %v", out, err)
 	}
 	p.Fleet = "fleet.yaml"
-	if err := savePlan("b.plan", p); err != nil {
+	if err := savePlan(io.Discard, "b.plan", p); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := call(t, "apply", "b.plan"); err == nil || !strings.Contains(err.Error(), `its fleet file as "fleet.yaml"`) || !strings.Contains(err.Error(), "-i") {
@@ -216,9 +217,9 @@ func TestForeignFleet(t *testing.T) {
 		}
 		for _, args := range [][]string{
 			{"apply", "a.plan"}, {"apply", "a.plan", "-i", "fleet.yaml"}, {"apply", "--resume", "a.journal"}, {"rollback", "a.journal"},
-			{"agent", "-c", "fleet.yaml", "--dry-run", "--socket", "s"}, {"agent", "-c", "fleet.yaml", "--wait", "--socket", "s"},
+			{"agent", "-i", "fleet.yaml", "--dry-run", "--socket", "s"}, {"agent", "-i", "fleet.yaml", "--wait", "--socket", "s"},
 			{"plan", "-i", "fleet.yaml"}, {"assess", "-i", "fleet.yaml"}, {"off", "-i", "fleet.yaml"},
-			{"counters", "read", "-c", "fleet.yaml"}, {"counters", "watch", "-i", "fleet.yaml"},
+			{"counters", "read", "-i", "fleet.yaml"}, {"counters", "watch", "-i", "fleet.yaml"},
 		} {
 			if out, err := call(t, args...); err == nil || !strings.Contains(err.Error(), name+" is not used: others may write") {
 				t.Errorf("%s, %v: %s, %v", name, args, out, err)

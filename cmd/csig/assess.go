@@ -79,10 +79,11 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 		}
 		return runAssessMachine(cmd, o)
 	}
-	fleet, err := loadFleet(o.fleet, o.devices, o.offline)
+	fleet, devices, err := loadFleet(o.fleet, o.devices, o.offline)
 	if err != nil {
 		return err
 	}
+	o.devices = devices
 	o.answered = newAsking(cmd.ErrOrStderr()).answered
 	evidence, err := gatherEvidence(cmd.Context(), fleet, o)
 	if err != nil {

@@ -2,26 +2,14 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/discovery"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
-
-// plainName is a name that YAML takes for a string without quotes.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*[0-9]$`)
-
-// quoteName writes a name so that YAML reads it again as it is.
-func quoteName(name string) string {
-	if plainName.MatchString(name) {
-		return name
-	}
-	return strconv.Quote(name)
-}
 
 // initInterval is the Δt that a first fleet file has: 100 ms, or where the
 // counters are not that fresh, what they are.
@@ -31,25 +19,6 @@ func initInterval(shortest time.Duration) time.Duration {
 		interval = (shortest + time.Second - 1).Truncate(time.Second)
 	}
 	return interval
-}
-
-// initBuckets is the table of available bandwidths for a fastest link: the
-// smallest that reaches it.
-func initBuckets(fastest uint64) string {
-	best, top := "log-100G", uint64(0)
-	if fastest == 0 {
-		return best
-	}
-	for _, name := range quantize.PresetNames(quantize.MinABW) {
-		table, err := quantize.Preset(quantize.MinABW, name)
-		if err != nil || !strings.HasPrefix(name, "log-") {
-			continue
-		}
-		if _, high := table.Range(quantize.NumBuckets - 1); high >= fastest && (top == 0 || high < top) {
-			best, top = name, high
-		}
-	}
-	return best
 }
 
 // initFile is a fleet file for this machine. It loads as it is, and names what
@@ -67,7 +36,7 @@ func initFile(r *machineResult) (string, error) {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# A fleet file for this machine, by csig assess --init. Look through what is marked")
 	p("# FILL IN, check it with csig inventory check -i, and watch it with")
-	p("# csig agent -c … --dry-run, which programs nothing.")
+	p("# csig agent -i … --dry-run, which programs nothing.")
 	p("format: csig.fleet/v1")
 	p("")
 	p("profile:                   # every device of the domain has to have the same")
@@ -78,11 +47,11 @@ func initFile(r *machineResult) (string, error) {
 		p("                           # FILL IN: how often the counters are refreshed could not be seen without traffic")
 	}
 	p("  signals:")
-	p("    abw:  {buckets: %s}  # FILL IN: named by the fastest link of the domain", initBuckets(fastest))
+	p("    abw:  {buckets: %s}  # FILL IN: named by the fastest link of the domain", discovery.Buckets(fastest))
 	p("    abwc: {buckets: log}")
 	p("")
 	p("devices:")
-	p("  - name: %s", quoteName(r.Name))
+	p("  - name: %s", discovery.QuoteName(r.Name))
 	p("    platform: linux")
 	p("    local: true            # csig agent runs here")
 	p("    # Each port that updates the tag gets a locator, its name in the tag, by itself;")
@@ -109,7 +78,7 @@ func initFile(r *machineResult) (string, error) {
 		if q.MTU >= 576 && q.MTU <= 65535 { // what fleet files take
 			mtu = fmt.Sprintf(", mtu: %d", q.MTU)
 		}
-		line := fmt.Sprintf("{name: %s%s%s, action: update}  # %s", quoteName(q.Name), speed, mtu, why)
+		line := fmt.Sprintf("{name: %s%s%s, action: update}  # %s", discovery.QuoteName(q.Name), speed, mtu, why)
 		if slices.Contains(ports, q) {
 			p("      - %s", line)
 		} else {

@@ -34,8 +34,8 @@ type machineResult struct {
 	Setup       string                 `json:"setup"`  // what csig has there already
 	Ports       []machinePort          `json:"ports"`
 	Readings    int                    `json:"readings"`
-	ReadP50NS   int64                  `json:"read_ns_p50"` // how long reading all counters takes
-	ReadMaxNS   int64                  `json:"read_ns_max"`
+	ReadP50NS   int64                  `json:"read_p50_ns"` // how long reading all counters takes
+	ReadMaxNS   int64                  `json:"read_max_ns"`
 	Refresh     counters.RefreshStatus `json:"refresh"`
 	ShortestNS  int64                  `json:"shortest_interval_ns"`
 	Limitations []string               `json:"limitations"`

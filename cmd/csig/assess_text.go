@@ -243,7 +243,10 @@ func ageText(s *assess.SignalAge) string {
 	} else {
 		text = "how old it gets is not known"
 	}
-	text += fmt.Sprintf("; Δt %v, ", time.Duration(s.IntervalNS))
+	text += "; "
+	if s.IntervalNS > 0 {
+		text += fmt.Sprintf("Δt %v, ", time.Duration(s.IntervalNS))
+	}
 	if s.ScheduleNS > 0 {
 		text += fmt.Sprintf("read every %v by %s", time.Duration(s.ScheduleNS), s.Source)
 	} else { // nothing is polled

@@ -20,8 +20,9 @@ import (
 )
 
 func newCounters() *cobra.Command {
-	return group("counters", "Read, record and replay a device's byte counters", `  csig counters read -c fleet.yaml
-  csig counters show leaf7.trace`, newCountersRead(), newCountersWatch(), newCountersRecord(), newCountersReplay(), newCountersShow())
+	return group("counters", "Read, record and replay a device's byte counters", `  csig counters scan leaf7.example.net -v 2c -c file:community
+  csig counters read -i fleet.yaml
+  csig counters show leaf7.trace`, newCountersScan(), newCountersRead(), newCountersWatch(), newCountersRecord(), newCountersReplay(), newCountersShow())
 }
 
 // deviceFlags choose a device of a fleet file.
@@ -31,10 +32,9 @@ type deviceFlags struct {
 }
 
 func (f *deviceFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.file, "config", "c", "", "fleet file (required)")
+	addFleet(cmd, &f.file)
 	cmd.Flags().StringVar(&f.device, "device", "", "device of the fleet file (default: the local one, or the only one)")
 	cmd.Flags().DurationVar(&f.every, "every", 0, "time between two readings (default: the device's schedule)")
-	_ = cmd.MarkFlagRequired("config")
 }
 
 // open loads the file and opens the device's counter source.
@@ -92,8 +92,8 @@ type readResult struct {
 	Failed       int                    `json:"failed"`
 	FailingPorts int                    `json:"failing_ports"` // that could not be read in the last good reading
 	EveryNS      int64                  `json:"every_ns"`
-	ReadP50NS    int64                  `json:"read_ns_p50"` // how long a reading takes
-	ReadMaxNS    int64                  `json:"read_ns_max"`
+	ReadP50NS    int64                  `json:"read_p50_ns"` // how long a reading takes
+	ReadMaxNS    int64                  `json:"read_max_ns"`
 	Refresh      counters.RefreshStatus `json:"refresh"`
 	Limitations  []string               `json:"limitations"` // what the source does not show
 	Details      []string               `json:"details"`     // how it is read
@@ -163,14 +163,14 @@ func newCountersRead() *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "read -c FLEET",
+		Use:   "read -i FLEET",
 		Short: "What a device's counter source gives, how fast, how fresh, and its limitations",
 		Long: `Read the egress counters of a device of the fleet file a few times, and show what
 the source gives, how long a reading takes, how often the source refreshes its
 numbers, and its limitations. Of a port that is a link aggregate the members
 are read as well. Nothing is changed on the device.`,
-		Example: `  csig counters read -c examples/lab.yaml
-  csig counters read -c fleet.yaml --device leaf7 --every 1s --count 30`,
+		Example: `  csig counters read -i examples/lab.yaml
+  csig counters read -i fleet.yaml --device leaf7 --every 1s --count 30`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if count < 2 {

@@ -184,6 +184,23 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v, %v", fleets, err)
 		}
 	})
+	t.Run("a device that answers about none of its ports", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("the device that answers is this kernel")
+		}
+		file := writeFleet(t, strings.ReplaceAll(strings.Replace(text, "platform: linux\n", "platform: linux\n    local: true\n", 1), "name: lo,", "name: nowhere0,"))
+		atLast(t, func(duration string) error {
+			devices, fleets, err := watchLines(t, "-i", file, "--device", "leaf2", "--every", "100ms", "--duration", duration)
+			if err == nil || len(devices) != 1 || len(fleets) != 1 {
+				return fmt.Errorf("%+v, %+v, %w", devices, fleets, err)
+			}
+			d, f := devices[0], fleets[0]
+			if d.Reads == 0 || d.Fails != int(d.Reads) || d.Failed != d.Reads || d.AgeNS != nil || !strings.Contains(d.Error, "no such interface") || f.Good != 0 || f.Failing != 1 || f.Failed != f.Reads || f.Age.Count != 0 {
+				return fmt.Errorf("%+v\n%+v", d, f)
+			}
+			return nil
+		})
+	})
 	t.Run("no such device", func(t *testing.T) {
 		_, _, err := watchLines(t, "-i", writeFleet(t, text), "--device", "leaf1,leaf7")
 		if err == nil || !strings.Contains(err.Error(), `no device "leaf7"`) {

@@ -70,8 +70,14 @@ func (w *watch) fleetLine(now time.Time) watchFleet {
 	s := w.fleet.Status()
 	bad := 0
 	var views []fleet.PortView
+	var ages fleet.Histogram
 	for i := range w.devices {
-		if w.fleet.Device(i).Fails > 0 {
+		d := w.fleet.Device(i)
+		if age := w.age(i, &d, now); age != nil {
+			ages.Add(time.Duration(*age))
+		}
+		s.Failed += w.store.Answers(i).Mute
+		if d.Fails > 0 {
 			continue // counted there
 		}
 		views = w.store.Ports(i, views)
@@ -89,7 +95,7 @@ func (w *watch) fleetLine(now time.Time) watchFleet {
 	return watchFleet{
 		Format: "csig.watch/v1", Time: now, ElapsedNS: now.Sub(w.started).Nanoseconds(), Devices: s.Devices, Ports: w.ports, PortsBad: bad,
 		Good: s.Good, Failing: s.Failing, Unread: s.Unread, Running: s.Running, Reads: s.Reads, Failed: s.Failed, Missed: s.Missed,
-		Late: spreadOf(&s.Late), Took: spreadOf(&s.Took), Age: spreadOf(&s.Age),
+		Late: spreadOf(&s.Late), Took: spreadOf(&s.Took), Age: spreadOf(&ages),
 	}
 }
 
@@ -128,6 +134,18 @@ type watchPort struct {
 	AgeNS   *int64  `json:"age_ns"`   // since it ended; null before the first
 }
 
+// age is that of a device's last reading with a port; nil before the first.
+func (w *watch) age(i int, d *fleet.DeviceStatus, now time.Time) *int64 {
+	good, age := d.Good, d.Age.Nanoseconds()
+	if a := w.store.Answers(i); a.InRow > 0 {
+		good, age = a.Good, now.Sub(a.Good).Nanoseconds()
+	}
+	if good.IsZero() {
+		return nil
+	}
+	return &age
+}
+
 func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchDevice {
 	dev, d, rs := w.devices[i], w.fleet.Device(i), w.store.Refresh(i)
 	out := watchDevice{
@@ -136,9 +154,11 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 		LastLateNS: d.LastLate.Nanoseconds(), LastTookNS: d.LastTook.Nanoseconds(), Late: spreadOf(&d.Late), Took: spreadOf(&d.Took),
 		Refresh: rs, IntervalNS: dev.Interval.Nanoseconds(), IntervalNote: rs.IntervalNote(dev.Interval), Ports: []watchPort{},
 	}
-	if !d.Good.IsZero() {
-		age := d.Age.Nanoseconds()
-		out.AgeNS = &age
+	out.AgeNS = w.age(i, &d, now)
+	answers := w.store.Answers(i)
+	out.Failed += answers.Mute
+	if out.Fails == 0 {
+		out.Fails = answers.InRow // the device answers, and about none of its ports
 	}
 	*views = w.store.Ports(i, *views)
 	for j := range *views {
@@ -157,6 +177,9 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 	}
 	if out.portsBad > 1 {
 		out.portNote = fmt.Sprintf("%d ports cannot be read; the first: %s", out.portsBad, out.portNote)
+	}
+	if out.Fails > 0 && out.Error == "" {
+		out.Error = out.portNote
 	}
 	return out
 }

@@ -18,7 +18,7 @@ import (
 
 func newInventory() *cobra.Command {
 	return group("inventory", "The fleet file: check it, show what it comes to", `  csig inventory check -i fleet.yaml
-  csig inventory show -i fleet.yaml --device leaf-1 --resolved`, newInventoryCheck(), newInventoryShow(), newInventorySchema())
+  csig inventory show -i fleet.yaml --device leaf-1 --resolved`, newInventoryCheck(), newInventoryShow(), newInventoryImport(), newInventorySchema())
 }
 
 type checkResult struct {
@@ -36,6 +36,7 @@ type checkResult struct {
 	ProfileHash string           `json:"profile_hash"`
 	Hash        string           `json:"hash"`
 	Locators    []locatorResult  `json:"locators"`
+	LLDP        *lldpResult      `json:"lldp"` // null without --lldp
 }
 
 // locatorResult counts what the locators of one signal leave open.
@@ -47,17 +48,27 @@ type locatorResult struct {
 func newInventoryCheck() *cobra.Command {
 	var file string
 	var asJSON bool
+	var lldp lldpOptions
 	cmd := &cobra.Command{
 		Use:   "check -i FLEET",
 		Short: "Find every mistake in a fleet file, in one run",
 		Long: `Read a fleet file with all that it includes. Every mistake is reported with its
 file, line and column, and what to do about it; the exit code is then 1. What is
 odd without being wrong is a warning. For a right file, count what the locators
-leave open: they have too few bits to name every port of a fleet.`,
+leave open: they have too few bits to name every port of a fleet.
+
+With --lldp, devices whose counters are read by SNMP or gNMI are asked for their LLDP
+neighbours, and the cables of the file are held against these. Nothing is changed on
+them. Another neighbour than the file has, and a device that cannot be asked, are
+mistakes; what only one of both knows is a warning.`,
 		Example: `  csig inventory check -i fleet.yaml
+  csig inventory check -i fleet.yaml --lldp
   csig inventory check -i fleet.yaml --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := lldp.check(cmd); err != nil {
+				return err
+			}
 			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: inventory.Errors{}, Warnings: inventory.Errors{}, Locators: []locatorResult{}}
 			fleet, err := inventory.Load(file)
 			var mistakes inventory.Errors
@@ -69,6 +80,14 @@ leave open: they have too few bits to name every port of a fleet.`,
 					err = mistakes
 				}
 				res.fill(fleet)
+				if lldp.on && err == nil {
+					if mistakes, err = res.compare(cmd.Context(), fleet, &lldp); err != nil {
+						return err
+					}
+					if len(mistakes) > 0 {
+						err = mistakes
+					}
+				}
 				res.OK = err == nil
 			}
 			res.Errors = append(res.Errors, mistakes...)
@@ -79,6 +98,9 @@ leave open: they have too few bits to name every port of a fleet.`,
 			} else if err == nil {
 				res.print(cmd.OutOrStdout())
 			} else {
+				if res.LLDP != nil {
+					res.print(cmd.OutOrStdout())
+				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n%s: %s\n", mistakes, file, count(len(mistakes), "mistake"))
 			}
 			if err != nil {
@@ -89,6 +111,7 @@ leave open: they have too few bits to name every port of a fleet.`,
 	}
 	addFleet(cmd, &file)
 	addJSON(cmd, &asJSON)
+	lldp.add(cmd)
 	return cmd
 }
 
@@ -189,6 +212,9 @@ func (r *checkResult) print(w io.Writer) {
 	fmt.Fprintf(w, "profile %s %.12s, inventory %.12s\n", r.Profile, r.ProfileHash, r.Hash)
 	for _, l := range r.Locators {
 		fmt.Fprintf(w, "%s: %s\n", l.Signal, l.text())
+	}
+	if r.LLDP != nil {
+		fmt.Fprintf(w, "LLDP: %s\n", r.LLDP.text())
 	}
 }
 

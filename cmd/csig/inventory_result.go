@@ -24,7 +24,7 @@ type fleetResult struct {
 	Retired     []uint16       `json:"retired_tpids"`
 	RetiredWide []uint16       `json:"retired_wide_tpids"`
 	Layout      string         `json:"layout"`
-	IntervalMS  float64        `json:"interval_ms"`
+	IntervalNS  int64          `json:"interval_ns"`
 	OnStale     string         `json:"on_stale"`
 	Schedule    string         `json:"schedule"`
 	Devices     []deviceResult `json:"devices"`
@@ -45,7 +45,7 @@ type deviceResult struct {
 	Tags         []string                    `json:"tags"`
 	Management   []string                    `json:"management"`
 	Counters     string                      `json:"counters"`
-	IntervalMS   float64                     `json:"interval_ms"`
+	IntervalNS   int64                       `json:"interval_ns"`
 	Schedule     string                      `json:"schedule"`
 	Ports        []fleetPort                 `json:"ports"`
 	Origins      map[string]inventory.Origin `json:"origins,omitempty"`
@@ -74,7 +74,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 	out := fleetResult{
 		Format: "csig.inventory/v1", File: f.Path, Hash: f.Hash(), Profile: f.Profile.Name, ProfileHash: f.Profile.Hash(),
 		TPID: f.Profile.TPID, WideTPID: f.Profile.WideTPID, Layout: f.Profile.Layout.String(),
-		IntervalMS: float64(f.Profile.Interval) / 1e6, OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule,
+		IntervalNS: f.Profile.Interval.Nanoseconds(), OnStale: string(f.Policy.OnStale), Schedule: f.Policy.Schedule,
 		Devices: []deviceResult{}, Hosts: []fleetHost{}, Retired: []uint16{}, RetiredWide: []uint16{},
 	}
 	for _, r := range f.Policy.Retired {
@@ -92,7 +92,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 		one := deviceResult{
 			Name: d.Name, Platform: d.Platform, Local: d.Local, Address: d.Address, Level: d.Level.Support.String(), LevelReason: d.Level.Reason, Updates: d.Updates, Lease: d.Lease,
 			Tags: append([]string{}, d.Tags...), Management: managementText(&d.Management), Counters: device.SourceName(d),
-			IntervalMS: float64(d.Interval) / 1e6, Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
+			IntervalNS: d.Interval.Nanoseconds(), Schedule: d.Schedule, Ports: make([]fleetPort, 0, len(d.Ports)),
 		}
 		if one.Experimental = d.Experimental; d.Facts != nil {
 			one.Facts = d.Facts.Name

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -23,6 +25,7 @@ func newOff() *cobra.Command {
 		devices []string
 		off     rollout.Off
 		asJSON  bool
+		yes     bool
 	)
 	cmd := &cobra.Command{
 		Use:   "off -i FLEET",
@@ -37,9 +40,11 @@ The same holds for an agent of this machine that the fleet file does not name, a
 usual socket; one at another socket, which restores its rules, is an error. A device
 with mistakes in the fleet file is switched off if its name, platform and management can
 be read. Ctrl-C finishes the devices in progress and stops, with exit code 3; 1 is for
-an error.`,
+an error. On a terminal it asks first, unless --yes says not to; an answer other than yes is
+exit code 3, too.`,
 		Example: `  csig off -i fabric.yaml
-  csig off -i fabric.yaml --device leaf1`,
+  csig off -i fabric.yaml --device leaf1
+  csig off -i fabric.yaml --device group:pod-2 --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadPartial(path, devices)
@@ -51,7 +56,15 @@ an error.`,
 			if s.mistakes != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)
 			}
+			if !yes {
+				if err := confirm(ctx, cmd, s.question(newScreen(cmd.ErrOrStderr()).columns())); err != nil {
+					return err
+				}
+			}
 			opener := device.NewOpener(s.fleet)
+			who := operator("csig off")
+			who.Session, who.Force = "off", true
+			opener.Operator = &who
 			show := newProgress(cmd, asJSON, "off")
 			var mu sync.Mutex
 			bypassed := map[string]string{} // each step opens its device again
@@ -80,8 +93,9 @@ an error.`,
 	}
 	f := cmd.Flags()
 	addFleet(cmd, &path)
-	f.StringSliceVar(&devices, "device", nil, "only these devices")
+	f.StringSliceVar(&devices, "device", nil, "only these devices: "+inventory.Selectors)
 	addAtOnce(f, &off.Parallel, 32, "devices at once", &off.Limit, 20*time.Second, "for each step of a device")
+	addYes(cmd, &yes)
 	addJSON(cmd, &asJSON)
 	return cmd
 }
@@ -92,6 +106,21 @@ type partialLoad struct {
 	only     []string // devices to take off; nil: all
 	mistakes error
 	left     error // names the devices that are not taken off because of them
+}
+
+// question is what confirm shows before they are taken off.
+func (s *partialLoad) question(columns int) string {
+	names := s.only
+	if names == nil {
+		for i := range s.fleet.Devices {
+			names = append(names, s.fleet.Devices[i].Name)
+		}
+	}
+	text := fmt.Sprintf("csig off takes everything of csig off %s of %s: %s", count(len(names), "device"), shownPath(s.fleet.Path), briefly(names))
+	if who := plans.Senders(s.fleet); who != "" {
+		text += "; " + who + " may still send tags (csig: true)"
+	}
+	return strings.TrimSuffix(wrap(text, columns, 2), "\n")
 }
 
 // loadPartial reads a fleet file for an emergency, with its mistakes. The error is
@@ -107,26 +136,29 @@ func loadPartial(path string, devices []string) (*partialLoad, error) {
 	if err := device.CheckOwners(s.Fleet); err != nil {
 		return nil, err
 	}
-	for _, name := range devices {
-		_, known := s.Fleet.Device(name)
-		switch {
-		case !known:
-			return nil, errors.Join(mistakes, fmt.Errorf("--device %s: %s has no such device", name, path))
-		case slices.Contains(s.Skipped, name):
-			return nil, fmt.Errorf("%w\n--device %s: repair its name, its platform and its management first", mistakes, name)
-		}
+	out := &partialLoad{fleet: s.Fleet, mistakes: mistakes}
+	asked := selectors(devices)
+	named, err := s.Fleet.Select(asked)
+	if err != nil {
+		return nil, errors.Join(mistakes, fmt.Errorf("--device %w", err))
 	}
-	out := &partialLoad{fleet: s.Fleet, only: devices, mistakes: mistakes}
-	if mistakes == nil || len(devices) > 0 {
+	out.only = slices.DeleteFunc(slices.Clone(named), func(name string) bool { return slices.Contains(s.Skipped, name) })
+	switch {
+	case len(named) > 0 && len(out.only) == 0:
+		return nil, fmt.Errorf("%w\n--device %s: repair its name, its platform and its management first", mistakes, named[0])
+	case mistakes == nil:
 		return out, nil
-	}
-	if len(s.Usable) < len(s.Fleet.Devices) {
+	case len(named) == 0 && len(s.Usable) < len(s.Fleet.Devices):
 		out.only = s.Usable
 	}
+	skipped, all := s.Skipped, len(named) == 0 || slices.ContainsFunc(asked, func(s string) bool { return strings.ContainsAny(s, "*?:") })
+	if len(named) > 0 {
+		skipped = slices.DeleteFunc(named, func(name string) bool { return slices.Contains(out.only, name) })
+	}
 	switch {
-	case len(s.Skipped) > 0:
-		out.left = fmt.Errorf("not off: %s: repair the names, platforms and management of the fleet file and run it again", vendors.Names(s.Skipped))
-	case !s.Complete:
+	case len(skipped) > 0:
+		out.left = fmt.Errorf("not off: %s: repair the names, platforms and management of the fleet file and run it again", vendors.Names(skipped))
+	case !s.Complete && all:
 		out.left = errors.New("devices that could not be read are not off: repair the fleet file and run it again")
 	}
 	if len(s.Usable) == 0 {

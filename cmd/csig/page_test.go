@@ -57,7 +57,7 @@ func startAgent(t *testing.T, dir, device string) *os.Process {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, device+".sock")
-	agent := exec.Command(exe, "agent", "--wait", "-c", filepath.Join(dir, device+"-agent.yaml"), "--socket", socket)
+	agent := exec.Command(exe, "agent", "--wait", "-i", filepath.Join(dir, device+"-agent.yaml"), "--socket", socket)
 	agent.Args[0] = "csig"
 	var log bytes.Buffer
 	agent.Stdout, agent.Stderr = &log, &log

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,15 @@ func newPlan() *cobra.Command {
 		Short: "What would change to set a fleet up, and in which order (read-only)",
 		Long: `Compare the setup that a fleet file asks for with the one its devices have, and
 print what would change and in which order. Nothing is changed. The exit code is 0
-when there is nothing to do, 2 when changes are pending, 1 for an error.`,
+when there is nothing to do, 2 when changes are pending, 1 for an error. A script
+therefore tests for 2 before it runs csig apply on what -o saved; "&&" would stop.
+
+With --target the plan changes those devices alone. It is refused where that is not safe
+without others, which it names, and ports to hosts go on stripping tags until the rest of
+the fleet is set up, too.`,
 		Example: `  csig plan -i fabric.yaml
-  csig plan -i fabric.yaml -o fabric.plan && csig apply fabric.plan
+  csig plan -i fabric.yaml -o fabric.plan
+  csig plan -i fabric.yaml --target 'leaf-*' --target tag:canary -o canary.plan
   csig plan -i fabric.yaml --remove --markdown > ticket.md
   csig plan -i fabric.yaml --offline --commands --device leaf1`,
 		Args: noArgs,
@@ -42,11 +49,12 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 	}
 	f := cmd.Flags()
 	addFleet(cmd, &o.fleet)
-	f.StringVarP(&o.out, "out", "o", "", "save the plan to this file, for csig apply")
+	f.StringVarP(&o.out, "output", "o", "", "save the plan to this file, for csig apply")
 	f.StringVar(&o.sign, "sign", "", "sign what -o saves with this SSH key, into FILE.sig, for csig apply --verify: a private key, or a public one that the SSH agent has the private one of")
 	f.BoolVar(&o.remove, "remove", false, "plan the way back: nothing of csig on any device")
 	f.BoolVar(&o.offline, "offline", false, "ask no device: use the platforms' facts, for devices without anything of csig")
-	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all")
+	f.StringSliceVar(&o.target, "target", nil, "plan for these devices alone, and leave the others as they are: "+inventory.Selectors)
+	f.StringSliceVar(&o.devices, "device", nil, "show only these devices, in every form of output; the plan, and what -o saves, is for all of its devices")
 	f.StringSliceVar(&o.waves, "waves", nil, "waves in order, in each stage: tags of devices, or percentages (10%) of the devices that the stage changes and no tag here has, rounded up, those of earlier percentages included (default canary,10% and the rest)")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown, for the change ticket")
 	f.BoolVar(&o.commands, "commands", false, "print what each device is sent, step by step")
@@ -58,7 +66,7 @@ when there is nothing to do, 2 when changes are pending, 1 for an error.`,
 
 type planOptions struct {
 	fleet, out, sign         string
-	devices, waves           []string
+	target, devices, waves   []string
 	remove, offline          bool
 	json, markdown, commands bool
 	parallel                 int
@@ -70,9 +78,13 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 	if os.Getenv("GOGC") == "" { // 10,000 switches: 150 MiB less for a tenth more of processor time
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
-	fleet, err := loadFleet(o.fleet, o.devices, o.offline)
+	fleet, devices, err := loadFleet(o.fleet, o.devices, o.offline)
 	if err != nil {
 		return err
+	}
+	o.devices, o.target = devices, selectors(o.target)
+	if _, err := fleet.Select(o.target); err != nil { // before any device is asked
+		return fmt.Errorf("--target %w", err)
 	}
 	var signer ssh.Signer
 	if o.out != "" { // before any device is asked
@@ -97,7 +109,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 		return err
 	}
 	if o.out != "" && len(p.Errors()) == 0 {
-		if err := savePlan(o.out, p); err != nil {
+		if err := savePlan(cmd.ErrOrStderr(), o.out, p); err != nil {
 			return err
 		}
 		if signer != nil {
@@ -142,7 +154,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 // too.
 func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*plans.Plan, func(*inventory.Device) plans.Observation, error) {
 	opts := plans.Options{
-		Goal: plans.RollOut, Waves: o.waves, Offline: o.offline, Version: version,
+		Goal: plans.RollOut, Target: o.target, Waves: o.waves, Offline: o.offline, Version: version,
 		Now: time.Now(),
 	}
 	hash := make(chan string, 1) // beside the rest: of a large fleet it takes a while
@@ -168,10 +180,17 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 }
 
 // savePlan writes a plan so that the file is the old one or the new one, never
-// half of it. Only a plan is replaced.
-func savePlan(path string, p *plans.Plan) error {
+// half of it. Only a plan is replaced, and that is noted on w.
+func savePlan(w io.Writer, path string, p *plans.Plan) error {
+	older := ""
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		older = info.ModTime().Format(time.DateTime)
+	}
 	if err := outfile.Write(path, 0o600, plans.IsPlan, p.Write); err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
+	}
+	if older != "" {
+		fmt.Fprintf(w, "csig: %s replaces the plan that was saved there at %s\n", path, older)
 	}
 	return nil
 }
@@ -192,21 +211,33 @@ func signPlan(path string, p *plans.Plan, signer ssh.Signer) error {
 	})
 }
 
-// loadFleet reads a fleet file in which the devices of --device have to be. Offline
+// loadFleet reads a fleet file, and which of its devices --device names. Offline
 // it opens no device, and runs no program that the file names.
-func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, error) {
+func loadFleet(path string, devices []string, offline bool) (*inventory.Fleet, []string, error) {
 	load := device.LoadFleet
 	if offline {
 		load = inventory.Load
 	}
 	fleet, err := load(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, name := range devices {
-		if _, ok := fleet.Device(name); !ok {
-			return nil, fmt.Errorf("--device %s: %s has no such device", name, path)
+	names, err := fleet.Select(selectors(devices))
+	if err != nil {
+		return nil, nil, fmt.Errorf("--device %w", err)
+	}
+	return fleet, names, nil
+}
+
+// selectors are the values of a flag that takes several, behind commas: those inside of a
+// range are its own.
+func selectors(values []string) (out []string) {
+	for _, v := range values {
+		if n := len(out) - 1; n >= 0 && strings.LastIndexByte(out[n], '[') > strings.LastIndexByte(out[n], ']') {
+			out[n] += "," + v
+		} else {
+			out = append(out, v)
 		}
 	}
-	return fleet, nil
+	return out
 }

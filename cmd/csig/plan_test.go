@@ -42,15 +42,19 @@ func TestSavePlan(t *testing.T) {
 		}
 	}
 	check(os.Mkdir(at("elsewhere"), 0o700))
-	for range 2 {
-		check(savePlan(at("plain"), p))
+	for _, note := range []string{"", " replaces the plan that was saved there at "} {
+		var noted strings.Builder
+		check(savePlan(&noted, at("plain"), p))
 		saved("plain")
+		if (noted.Len() > 0) != (note != "") || !strings.Contains(noted.String(), note) {
+			t.Errorf("noted %q, want %q", noted.String(), note)
+		}
 	}
 	check(os.Symlink("plain", at("link")))
 	check(os.Symlink("elsewhere/new", at("dangling")))
 	check(os.WriteFile(at("fleet.yaml"), []byte("format: csig.fleet/v1\n"), 0o600))
 	for _, name := range []string{"link", "dangling", "fleet.yaml"} {
-		if err := savePlan(at(name), p); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
+		if err := savePlan(io.Discard, at(name), p); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -65,14 +69,14 @@ func TestSavePlan(t *testing.T) {
 		}
 		read <- err
 	}()
-	check(savePlan(at("pipe"), p))
+	check(savePlan(io.Discard, at("pipe"), p))
 	if err := <-read; err != nil {
 		t.Errorf("through a pipe: %v", err)
 	}
 	if info, err := os.Lstat(at("pipe")); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		t.Errorf("the pipe is one no more: %v, %v", info.Mode(), err)
 	}
-	if err := savePlan(at("elsewhere"), p); err == nil {
+	if err := savePlan(io.Discard, at("elsewhere"), p); err == nil {
 		t.Error("saved over a directory")
 	}
 	left, err := filepath.Glob(at(".csig-*"))

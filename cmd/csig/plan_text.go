@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // planText is a plan for a person. Devices whose changes are alike are one
@@ -18,10 +19,45 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	if p.Goal == plans.TakeOff {
 		goal = "take off"
 	}
-	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", shownPath(p.Fleet), goal, count(len(whole.Devices), "device"), p.ProfileHash)
+	fmt.Fprintf(&b, "Plan for %s: %s on %s, profile %.12s\n", shownPath(p.Fleet), goal, count(len(whole.Devices), "device")+targeted(p), p.ProfileHash)
 	if p.Offline {
 		b.WriteString(wrap("Offline: no device was asked. This is from the platforms' facts, for devices without anything of csig; apply needs a plan made online.", columns, 0))
 	}
+	b.WriteString(changesText(p, only, columns))
+	if len(p.Stages) > 0 {
+		b.WriteString("\nOrder\n")
+	}
+	for i, s := range p.Stages {
+		if len(s.Waves) == 0 {
+			continue // none of its steps is shown
+		}
+		b.WriteString("  " + wrap(fmt.Sprintf("%d. %s: %s", i+1, s.Name, s.Why), columns-2, 5))
+		for _, w := range s.Waves {
+			var names []string
+			for _, step := range w.Steps {
+				names = append(names, step.Device)
+			}
+			text := fmt.Sprintf("%-8s %s", w.Name, briefly(names))
+			if len(names) > 2 {
+				text += fmt.Sprintf(" (%d devices)", len(names))
+			}
+			b.WriteString("     " + wrap(text, columns-5, 14))
+		}
+	}
+	b.WriteString(findingsText(p.Findings, columns))
+	b.WriteString("\n" + wrap(planTotal(whole), max(columns, 100), 0))
+	for _, l := range leftAlone(whole) {
+		b.WriteString(wrap(l.String(), columns, 2))
+	}
+	if text := planNarrowed(p); text != "" {
+		b.WriteString(wrap(text, columns, 0))
+	}
+	return b.String()
+}
+
+// changesText is what changes on which devices, those that change alike together.
+func changesText(p *plans.Plan, only []string, columns int) string {
+	var b strings.Builder
 	groups := planGroups(p, only)
 	if legend := planLegend(groups); legend != "" {
 		fmt.Fprintf(&b, "\nLegend: %s\n", legend)
@@ -62,34 +98,6 @@ func planText(whole *plans.Plan, only []string, columns int) string {
 	if left > 0 {
 		fmt.Fprintf(&b, "\n  … %d more groups of devices: see them with --device or --json\n", left)
 	}
-	if len(p.Stages) > 0 {
-		b.WriteString("\nOrder\n")
-	}
-	for i, s := range p.Stages {
-		if len(s.Waves) == 0 {
-			continue // none of its steps is shown
-		}
-		b.WriteString("  " + wrap(fmt.Sprintf("%d. %s: %s", i+1, s.Name, s.Why), columns-2, 5))
-		for _, w := range s.Waves {
-			var names []string
-			for _, step := range w.Steps {
-				names = append(names, step.Device)
-			}
-			text := fmt.Sprintf("%-8s %s", w.Name, briefly(names))
-			if len(names) > 2 {
-				text += fmt.Sprintf(" (%d devices)", len(names))
-			}
-			b.WriteString("     " + wrap(text, columns-5, 14))
-		}
-	}
-	b.WriteString(findingsText(p.Findings, columns))
-	b.WriteString("\n" + wrap(planTotal(whole), max(columns, 100), 0))
-	for _, l := range leftAlone(whole) {
-		b.WriteString(wrap(l.String(), columns, 2))
-	}
-	if text := planNarrowed(p); text != "" {
-		b.WriteString(wrap(text, columns, 0))
-	}
 	return b.String()
 }
 
@@ -117,6 +125,14 @@ func planTotal(p *plans.Plan) string {
 	return text + "; no impact on ordinary traffic expected."
 }
 
+// targeted names the target of a plan, "" where it is for all devices.
+func targeted(p *plans.Plan) string {
+	if p.Target == nil {
+		return ""
+	}
+	return " (target " + untrusted.Text(strings.Join(p.Target, ", "), 200) + ")"
+}
+
 // noChanges is what holds where a plan has nothing to do. It is printed of every
 // device only where csig has seen, or made, every device so.
 func noChanges(p *plans.Plan) string {
@@ -127,6 +143,10 @@ func noChanges(p *plans.Plan) string {
 		}
 	}
 	switch {
+	case slices.ContainsFunc(p.Findings, func(f findings.Finding) bool { return f.Code == findings.OutsideTarget }):
+		return "the target has what it can have before other devices, named above."
+	case p.Target != nil && alone == 0 && !p.Offline && p.Goal == plans.RollOut:
+		return "every device of the target has the setup of the fleet file."
 	case alone > 0 && alone == len(p.Devices):
 		return "csig drives none of these devices."
 	case p.Offline && p.Goal == plans.TakeOff:
@@ -292,8 +312,8 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 	if text := planNarrowed(p); text != "" {
 		b.WriteString(mdText(text) + "\n\n")
 	}
-	fmt.Fprintf(&b, "| | |\n|---|---|\n| made | %s |\n| profile | `%.12s` |\n| inventory | `%.12s` |\n| plan | `%.12s` |\n",
-		p.Created.Format("2006-01-02 15:04:05 MST"), p.ProfileHash, p.InventoryHash, p.Integrity)
+	fmt.Fprintf(&b, "| | |\n|---|---|\n| made | %s |\n%s| profile | `%.12s` |\n| inventory | `%.12s` |\n| plan | `%.12s` |\n",
+		p.Created.Format("2006-01-02 15:04:05 MST"), targetRow(p), p.ProfileHash, p.InventoryHash, p.Integrity)
 	if p.Offline {
 		b.WriteString("\n**Offline**: no device was asked; apply needs a plan made online.\n")
 	}
@@ -338,6 +358,14 @@ func planMarkdown(whole *plans.Plan, only []string) string {
 		b.WriteString("\nA health gate follows each wave. Undo at any time: `csig rollback JOURNAL`.\n")
 	}
 	return b.String() + findingsMarkdown(p.Findings)
+}
+
+// targetRow is a plan's target for the table of a change ticket; "" where there is none.
+func targetRow(p *plans.Plan) string {
+	if p.Target == nil {
+		return ""
+	}
+	return "| target | " + mdText(strings.Join(p.Target, ", ")) + " |\n"
 }
 
 // mdText keeps a text from being read as markup, or as a link.

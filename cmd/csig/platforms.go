@@ -81,9 +81,16 @@ type platformResult struct {
 	Passthrough  vlanrules.Verdict   `json:"through"`
 	TagDepths    []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
 	MTUHeadroom  int                 `json:"slack_bytes"`
-	Rules        *vlanrules.Caps     `json:"rules,omitempty"` // of a platform with a driver
+	Rules        *vlanrules.Caps     `json:"rules,omitempty"`   // of a platform with a driver
+	Fencing      *fencing            `json:"fencing,omitempty"` // of one that csig-controller can drive
 	Notes        []string            `json:"notes"`
 	Traits       vendors.Traits      `json:"traits"`
+}
+
+// fencing is whether a device refuses what a controller that owned it before still sends.
+type fencing struct {
+	vlanrules.Verdict
+	vendors.Source
 }
 
 // knownPlatforms is all of them, or the one that is named.
@@ -105,6 +112,10 @@ func knownPlatforms(names []string) (*platformsResult, error) {
 		}
 		if one.Driver {
 			one.Rules = &f.Rules
+		}
+		if p.Shared() {
+			one.Fencing = &fencing{}
+			one.Fencing.Verdict, one.Fencing.Source = p.FenceOf(nil)
 		}
 		out.Platforms = append(out.Platforms, one)
 	}

@@ -47,6 +47,9 @@ func statements(p *platformResult) []statement {
 	put("transaction", string(t.Txn.Is), t.Txn.Source)
 	put("auto-revert", orNone(t.Revert.Is), t.Revert.Source)
 	put("lease", abilityText(p.Lease), t.LeaseSource)
+	if f := p.Fencing; f != nil {
+		put("former owners fenced", strings.Replace(abilityText(f.Verdict), "refused:", "no:", 1), f.Source)
+	}
 	put("shortest update", t.MinUpdate.Is.String(), t.MinUpdate.Source)
 	put("survives a reboot", yesNo(t.Survives.Is), t.Survives.Source)
 	put("TPIDs", tpidsText(t.TPIDs.Is), t.TPIDs.Source)

@@ -13,8 +13,8 @@ import (
 )
 
 func newProbe() *cobra.Command {
-	return group("probe", "Send tagged probe frames, and show what arrives", `  csig probe listen -i eth1 -c fleet.yaml
-  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml`, newProbeSend(), newProbeListen())
+	return group("probe", "Send tagged probe frames, and show what arrives", `  csig probe listen -I eth1 -i fleet.yaml
+  csig probe send -I eth1 --dst 02:00:00:00:00:02 -i fleet.yaml`, newProbeSend(), newProbeListen())
 }
 
 // probeOptions are shared by both ends.
@@ -35,21 +35,21 @@ type probeOptions struct {
 
 func (o *probeOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.iface, "interface", "i", "", "network interface (required)")
-	f.StringVarP(&o.file, "config", "c", "", "fleet file whose profile gives TPIDs, layout, start values, ranges and names")
-	f.StringVar(&o.tpid, "tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Compact), "TPID of the compact tag, without -c")
-	f.StringVar(&o.wideTPID, "wide-tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Wide), "TPID of the wide tag, without -c")
-	f.StringVar(&o.layout, "layout", "draft-00", "draft-00 or uec, without -c")
+	f.StringVarP(&o.iface, "interface", "I", "", "network interface (required)")
+	f.StringVarP(&o.file, "inventory", "i", "", "fleet file whose profile gives TPIDs, layout, start values, ranges and names")
+	f.StringVar(&o.tpid, "tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Compact), "TPID of the compact tag, without -i")
+	f.StringVar(&o.wideTPID, "wide-tpid", fmt.Sprintf("0x%04x", defaultTPIDs.Wide), "TPID of the wide tag, without -i")
+	f.StringVar(&o.layout, "layout", "draft-00", "draft-00 or uec, without -i")
 	addJSON(cmd, &o.json)
 	_ = cmd.MarkFlagRequired("interface")
 }
 
-// domain returns the fleet of -c, or one whose profile the flags describe.
+// domain returns the fleet of -i, or one whose profile the flags describe.
 func (o *probeOptions) domain(cmd *cobra.Command) (*inventory.Fleet, error) {
 	if o.file != "" {
 		for _, name := range []string{"tpid", "wide-tpid", "layout"} {
 			if cmd.Flags().Changed(name) {
-				return nil, usageError(cmd, "--%s and -c: the fleet file's profile has it already; leave out one of them", name)
+				return nil, usageError(cmd, "--%s and -i: the fleet file's profile has it already; leave out one of them", name)
 			}
 		}
 		return inventory.Load(o.file)
@@ -76,12 +76,12 @@ func (o *probeOptions) domain(cmd *cobra.Command) (*inventory.Fleet, error) {
 func newProbeSend() *cobra.Command {
 	var o probeOptions
 	cmd := &cobra.Command{
-		Use:   "send -i INTERFACE --dst MAC",
+		Use:   "send -I INTERFACE --dst MAC",
 		Short: "Send tagged probe frames",
 		Long: `Send probe frames with the tag a sender host starts with, of each signal in turns.
 Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
-		Example: `  csig probe send -i eth1 --dst 02:00:00:00:00:02 --count 100
-  csig probe send -i eth1 --dst 02:00:00:00:00:02 -c fleet.yaml --signal abwc --vlan 0x8100:5`,
+		Example: `  csig probe send -I eth1 --dst 02:00:00:00:00:02 --count 100
+  csig probe send -I eth1 --dst 02:00:00:00:00:02 -i fleet.yaml --signal abwc --vlan 0x8100:5`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return probeSend(cmd, &o) },
 	}
@@ -116,14 +116,14 @@ type sentSignal struct {
 func newProbeListen() *cobra.Command {
 	var o probeOptions
 	cmd := &cobra.Command{
-		Use:   "listen -i INTERFACE",
+		Use:   "listen -I INTERFACE",
 		Short: "Show the probes that arrive, and their decoded tags",
-		Long: `Show the probes that arrive on an interface, and their decoded tags; with -c also
+		Long: `Show the probes that arrive on an interface, and their decoded tags; with -i also
 the range behind S and the name behind LM. Ends at --count, after --duration, or
 when interrupted, with the losses. Needs the right to open packet sockets.`,
-		Example: `  csig probe listen -i eth1 -c fleet.yaml
-  csig probe listen -i eth1 --duration 10s --json
-  csig probe listen -i eth1 --all --pcap tagged.pcap`,
+		Example: `  csig probe listen -I eth1 -i fleet.yaml
+  csig probe listen -I eth1 --duration 10s --json
+  csig probe listen -I eth1 --all --pcap tagged.pcap`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return probeListen(cmd, &o) },
 	}

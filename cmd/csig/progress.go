@@ -268,7 +268,7 @@ type progressLine struct {
 	Device string    `json:"device"`
 	Error  string    `json:"error"`
 
-	RevertsS float64 `json:"reverts_seconds,omitempty"` // of a device with a pending auto-revert: when it reverts
+	RevertsNS int64 `json:"reverts_ns,omitempty"` // of a device with a pending auto-revert: when it reverts
 
 	LeftAlone *aloneGroup `json:"left_alone,omitempty"` // of left_alone: devices that the plan has no step for
 
@@ -313,7 +313,7 @@ func (s *progress) report(p rollout.Progress) {
 		if p.Err != nil {
 			line.Error = p.Err.Error()
 		}
-		line.RevertsS = p.Reverts.Seconds()
+		line.RevertsNS = p.Reverts.Nanoseconds()
 		line.LinksProbed, line.NotProbed, line.Probes = p.Judged.Links, p.Judged.NotProbed, p.Judged.Paths
 		err = printLine(s.w, line)
 	} else if text := s.text(p); text != "" {
@@ -339,6 +339,12 @@ func (s *progress) text(p rollout.Progress) string {
 			return fmt.Sprintf("%s  %s done", p.Stage, p.Device)
 		}
 		return fmt.Sprintf("%s  %s done, read back as planned (step %d of %d)", where, p.Device, p.Step, p.Of)
+	case rollout.EventProve:
+		text := fmt.Sprintf("%s  %s: waiting up to %v for its dead-man to fire once", where, p.Device, p.Within)
+		if p.Err != nil {
+			text += ": " + p.Err.Error()
+		}
+		return text
 	case rollout.EventProved:
 		return fmt.Sprintf("%s  %s: its dead-man has fired, as it has to: within %v without the agent", where, p.Device, p.Within)
 	case rollout.EventUndone:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
@@ -102,7 +103,7 @@ report.json in the folder of -o.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			b := &qualify.Bench{Profile: &quantize.Profile{TPID: defaultTPID}, Device: inventory.Device{Name: "cable"}, NoWay: "there is no switch"}
 			if o.file != "" {
 				fleet, err := device.LoadFleet(o.file)
@@ -114,7 +115,11 @@ report.json in the folder of -o.`,
 			if o.Folder == "" {
 				o.Folder = "calibration"
 			}
-			return runBench(cmd, b, &o, []string{"=" + args[0], "=" + args[1]})
+			if err := openCards(cmd, b, &o, []string{"=" + args[0], "=" + args[1]}); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, b.Close()) }()
+			return runBench(cmd, b, &o)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "inventory", "i", "", fmt.Sprintf("fleet file, for its TPIDs (default: TPID 0x%04x)", defaultTPID))
@@ -141,6 +146,10 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 	if o.Folder == "" {
 		o.Folder = "qualify-" + d.Name
 	}
+	if err := openCards(cmd, b, o, o.cables); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
 	logger := logrus.New()
 	logger.SetOutput(cmd.ErrOrStderr())
 	opener := device.NewOpener(fleet)
@@ -194,11 +203,11 @@ func runQualify(cmd *cobra.Command, o *qualifyOptions) (err error) {
 		b.Counters = source
 		defer func() { err = errors.Join(err, source.Close()) }()
 	}
-	return runBench(cmd, b, o, o.cables)
+	return runBench(cmd, b, o)
 }
 
-// runBench opens the cards and runs what is to be run.
-func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []string) (err error) {
+// openCards checks what is to be run and opens the cards, before anything of the switch is.
+func openCards(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []string) (err error) {
 	o.Experiments = qualify.All()
 	for _, id := range o.Only {
 		if !slices.ContainsFunc(o.Experiments, func(e qualify.Experiment) bool { return e.ID == id }) {
@@ -208,7 +217,14 @@ func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []
 	if len(cables) < 2 || len(cables) > 4 {
 		return usageError(cmd, "--port: %d cables, want two to four", len(cables))
 	}
-	defer func() { err = errors.Join(err, b.Close()) }()
+	if o.restart != "" && !o.Destructive {
+		return usageError(cmd, "--restart goes with --destructive")
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
 	for _, c := range cables {
 		port, card, ok := strings.Cut(c, "=")
 		if !ok || card == "" || port == "" && !o.IsCable {
@@ -236,12 +252,21 @@ func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables []
 			return fmt.Errorf("--calibration: %w", err)
 		}
 	}
+	return nil
+}
+
+// runBench runs what is to be run, with the cards that are open.
+func runBench(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions) (err error) {
 	o.Version = version
 	show := &qualifyProgress{w: cmd.OutOrStdout(), json: o.json}
 	o.Progress = show.report
 	report, err := qualify.Run(cmd.Context(), b, o.Options)
 	if err != nil {
-		if cmd.Context().Err() != nil && report != nil {
+		switch {
+		case errors.Is(err, unix.ENOSPC): // which closing files finds again
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			return &exitError{code: 1, err: fmt.Errorf("%s: make room for folder %s, then --resume continues the run", first, o.Folder)}
+		case cmd.Context().Err() != nil && report != nil:
 			err = fmt.Errorf("%w; --resume continues it", err)
 		}
 		return err

@@ -11,31 +11,36 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/inventory/outfile"
 )
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "csig",
-		Short: "Congestion Signaling on switches that were never built for it",
+		Use:     "csig",
+		Version: version, // csig --version prints the same as csig version
+		Short:   "Congestion Signaling on switches that were never built for it",
 		Long: `csig reads a switch's byte counters, works out the available bandwidth of each
 egress port and keeps the VLAN match/action rules true that write it into the
 CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Example: `  csig demo
-  csig agent -c tor.yaml --dry-run
+  csig agent -i tor.yaml --dry-run
   csig tag decode 99002385`,
 		Args:              groupArgs,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: requireFlags,
 	}
+	root.InitDefaultVersionFlag()
+	root.SetVersionTemplate(versionText() + "\n")
+	process.ExitCodes(root, "{{exitCodes .}}")
 	root.SetFlagErrorFunc(flagError)
 	for _, cmd := range []*cobra.Command{newDemo(), newAgent(), newStatus(), newVersion()} {
 		cmd.Args = noArgs
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newApply(), newAssess(), newCounters(), newInventory(), newOff(), newPlan(), newPlatforms(), newProbe(), newQualify(), newRollback(), newRules(), newTag())
+	root.AddCommand(newApply(), newAssess(), newCounters(), newInventory(), newJournals(), newOff(), newPlan(), newPlatforms(), newProbe(), newQualify(), newRollback(), newRules(), newTag(), newWhy())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	completeFlags(root)
@@ -87,6 +92,10 @@ type versionInfo struct {
 	Arch    string `json:"arch"`
 }
 
+func versionText() string {
+	return fmt.Sprintf("csig %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -98,7 +107,7 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "csig %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

@@ -36,7 +36,8 @@ func newScreen(w io.Writer) *screen {
 	if c, ok := w.(*checkedWriter); ok {
 		under = c.w
 	}
-	if f, ok := under.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	// A terminal without cursor movement (an editor's shell, a serial log) gets plain lines.
+	if f, ok := under.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		s.size = func() (int, int, bool) {
 			columns, rows, err := term.GetSize(int(f.Fd()))
 			return columns, rows, err == nil && columns > 1 && rows > 1

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/rollout"
 )
 
@@ -149,7 +150,7 @@ func TestVerify(t *testing.T) {
 	put(t, "allowed", "alice "+key)
 	put(t, "others", "bob "+other)
 	put(t, "a.plan.sig", signature)
-	fleet := must(loadFleet("fleet.yaml", nil, false))
+	fleet := must(device.LoadFleet("fleet.yaml"))
 	release, err := rollout.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)

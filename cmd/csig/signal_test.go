@@ -19,7 +19,7 @@ func TestSignalEndsWhatDoesNotWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"inventory", "check", "-i"}, {"plan", "--offline", "-i"}, {"assess", "--offline", "-i"}, {"agent", "-c"}, {"off", "-i"},
+		{"inventory", "check", "-i"}, {"plan", "--offline", "-i"}, {"assess", "--offline", "-i"}, {"agent", "-i"}, {"off", "-i"},
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			t.Run(args[0]+" "+sig.String(), func(t *testing.T) {

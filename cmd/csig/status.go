@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,8 @@ func newStatus() *cobra.Command {
 	var (
 		socket        string
 		asJSON, watch bool
+		check         bool
+		rows          int
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -26,15 +27,30 @@ func newStatus() *cobra.Command {
 port its capacity, load and available bandwidth in bit/s, what it writes for
 each signal as bucket(locator), and the age of the measurement. Without
 --socket it asks the agent that programs or, where there is none, one that runs
-with --dry-run.`,
+with --dry-run. Ports that are not live come first. With --watch on a terminal
+as many are shown as fit.
+
+--check prints one line for a monitoring system, and its exit code is what
+monitoring plugins use: 0 all ports are live or do what the file asks for, 1
+warning (a link is down, a port waits for its first window, the agent waits or
+runs with --dry-run, a change of its file was refused), 2 critical (no agent
+answers, rules are refused, lost or stale, cycles fail), 3 unknown (the answer
+could not be read).`,
 		Example: `  csig status
   csig status --watch
+  csig status --check
   csig status --json | jq '.ports[] | {port, abw_bps, age_ns}'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rows < 0 {
+				return usageError(cmd, "--rows %d: want 0 or more", rows)
+			}
 			c := api.NewClient(socket)
 			defer c.Close()
 			out := cmd.OutOrStdout()
+			if check {
+				return checkStatus(cmd, c, asJSON)
+			}
 			screen := newScreen(out)
 			show := func(s *api.Status, silent time.Duration) error {
 				switch {
@@ -44,9 +60,13 @@ with --dry-run.`,
 				case asJSON:
 					return printJSON(out, s)
 				}
-				text := statusText(s, screen.columns())
+				note := ""
 				if silent > 0 {
-					text = wrap(silenceText(s, silent), screen.columns(), 2) + "Its last answer:\n\n" + text
+					note = wrap(silenceText(s, silent), screen.columns(), 2) + "Its last answer:\n\n"
+				}
+				text := note + statusText(s, screen.columns(), rows)
+				if _, height, ok := screen.size(); ok && watch && !cmd.Flags().Changed("rows") {
+					text = fitStatus(s, text, silent, screen.columns(), height-1)
 				}
 				return screen.draw(text, watch)
 			}
@@ -65,6 +85,11 @@ with --dry-run.`,
 	addSocket(cmd, &socket)
 	addJSON(cmd, &asJSON)
 	cmd.Flags().BoolVar(&watch, "watch", false, "show the status again after each cycle, until interrupted")
+	cmd.Flags().BoolVar(&check, "check", false, "print one line, and exit with 0, 1, 2 or 3 as monitoring plugins do")
+	cmd.Flags().IntVar(&rows, "rows", 0, "how many ports to show, those that are not live first; 0 for all (default with --watch on a terminal: as many as fit)")
+	cmd.MarkFlagsMutuallyExclusive("check", "watch")
+	cmd.MarkFlagsMutuallyExclusive("check", "rows")
+	cmd.MarkFlagsMutuallyExclusive("json", "rows")
 	return cmd
 }
 
@@ -72,9 +97,9 @@ func addSocket(cmd *cobra.Command, v *string) {
 	cmd.Flags().StringVar(v, "socket", api.DefaultSocket(), "the agent's unix socket")
 }
 
-// statusText is one status as text of at most so many columns, the table's
-// rows aside.
-func statusText(s *api.Status, columns int) string {
+// statusText is one status as text of at most so many columns, the table's rows aside; of
+// the table so many rows, 0 for all.
+func statusText(s *api.Status, columns, rows int) string {
 	var b strings.Builder
 	line := func(indent int, format string, args ...any) {
 		b.WriteString(wrap(fmt.Sprintf(format, args...), columns, indent))
@@ -82,12 +107,25 @@ func statusText(s *api.Status, columns int) string {
 	if s.Waiting != "" {
 		line(2, "WAITING %s", s.Waiting)
 		line(2, "version %s, since %s", s.Version, s.Started.Format("2006-01-02 15:04:05"))
+		reloadText(line, s.Reload)
+		if s.Elsewhere != nil {
+			b.WriteByte('\n')
+			line(2, "The owner's status, %v ago:", max(0, s.Time.Sub(s.Elsewhere.Time)).Round(time.Second))
+			b.WriteByte('\n')
+			b.WriteString(statusText(s.Elsewhere, columns, rows))
+		}
 		return b.String()
 	}
 	line(2, "%s  %s  profile %s %.12s  TPID 0x%04x %s", s.Device, s.Platform, s.Profile, s.ProfileHash, s.TPID, s.Layout)
-	line(2, "Δt %v  schedule %s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
+	phase := ""
+	if s.PhaseNS > 0 {
+		phase = fmt.Sprintf(" +%v", time.Duration(s.PhaseNS).Round(time.Millisecond/10))
+	}
+	line(2, "Δt %v  schedule %s%s  cycles %d (%d skipped, %d failed)", time.Duration(s.IntervalNS), s.Schedule, phase, s.Cycle.Count, s.Cycle.Skipped, s.Cycle.Failed)
 	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
 	line(2, "%s", planeText(s))
+	reloadText(line, s.Reload)
+	driftText(line, s.Drift)
 	if s.Cycle.Lapses > 0 {
 		line(2, "expired leases: %d (not renewed in time), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
 	}
@@ -99,8 +137,12 @@ func statusText(s *api.Status, columns int) string {
 		if u.AchievedNS > 0 {
 			achieved = fmt.Sprintf(", every %v so far", time.Duration(u.AchievedNS).Round(time.Second))
 		}
-		line(2, "updates: changes of configuration, coalesced, at most one every %v%s: %d sent with %d buckets, %d values replaced before they were sent, %s waiting; about %d lines an hour in accounting logs",
-			time.Duration(u.IntervalNS), achieved, u.Sent, u.Changes, u.Coalesced, ports(u.Waiting), u.LinesHour)
+		lines := "lines in accounting logs are known after a minute"
+		if u.LinesHour != nil {
+			lines = fmt.Sprintf("about %d lines an hour in accounting logs", *u.LinesHour)
+		}
+		line(2, "updates: changes of configuration, coalesced, at most one every %v%s: %d sent with %d buckets, %d values replaced before they were sent, %s waiting; %s",
+			time.Duration(u.IntervalNS), achieved, u.Sent, u.Changes, u.Coalesced, ports(u.Waiting), lines)
 	}
 	if s.SelfTest.Reason == "" {
 		line(2, "self-test: %s", s.SelfTest.Level)
@@ -118,29 +160,14 @@ func statusText(s *api.Status, columns int) string {
 		line(2, "%s: %s: %s%s", v.Level, v.What, where, v.Reason)
 	}
 	b.WriteByte('\n')
-	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "PORT\tSTATE\tCAPACITY\tLOAD\tABW\tABW/C\tSIGNALS\tAGE")
-	for _, p := range s.Ports {
-		var sig []string
-		for _, g := range p.Signals {
-			own := ""
-			if g.Computed != nil && *g.Computed != g.Bucket {
-				own = fmt.Sprintf(", counters=%d", *g.Computed)
-			}
-			sig = append(sig, fmt.Sprintf("%s=%d(%s%s)", g.Signal, g.Bucket, g.Locator, own))
-		}
-		capacity, load, abw, abwc, age := "-", "-", "-", "-", "-"
-		if p.WindowEnd != nil {
-			capacity, load, abw = rate(p.CapacityBPS), rate(p.LoadBPS), rate(p.ABWBPS)
-			abwc = fmt.Sprintf("%.1f%%", float64(p.ABWCPPM)/1e4)
-		}
-		if p.AgeNS > 0 {
-			age = time.Duration(p.AgeNS).Round(time.Millisecond).String()
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			p.Port, p.State, capacity, load, abw, abwc, orDash(strings.Join(sig, " ")), age)
+	if summary := portSummary(s.Ports); summary != "" {
+		line(2, "%s", summary)
 	}
-	_ = tw.Flush() // into memory
+	table, left := portTable(s.Ports, false, rows)
+	b.WriteString(strings.Join(table, "\n") + "\n")
+	if left > 0 {
+		line(2, "and %s more (--rows 0 shows all)", ports(left))
+	}
 	for i, n := range portNotes(s.Ports) {
 		if i == 0 {
 			b.WriteByte('\n')
@@ -148,6 +175,41 @@ func statusText(s *api.Status, columns int) string {
 		line(2, "%s", n)
 	}
 	return b.String()
+}
+
+// reloadText has a file that the agent could not put in force.
+func reloadText(line func(indent int, format string, args ...any), r *api.Reload) {
+	if r == nil || r.Error == "" {
+		return
+	}
+	for i, text := range strings.Split(r.Error, "\n") {
+		if i == 0 {
+			text = fmt.Sprintf("NOT RELOADED at %s: %s", r.Time.Format("2006-01-02 15:04:05"), text)
+		} else {
+			text = "  " + text
+		}
+		line(4, "%s", text)
+	}
+}
+
+// mostDrift is how many differences are shown.
+const mostDrift = 10
+
+// driftText has what the last check found that is not as it was approved.
+func driftText(line func(indent int, format string, args ...any), d *api.Drift) {
+	if d == nil {
+		return
+	}
+	if d.Error != "" {
+		line(2, "drift not checked: %s", d.Error)
+	}
+	shown, left := atMost(d.Differences, mostDrift)
+	for _, f := range shown {
+		line(4, "DRIFT %s", f)
+	}
+	if left > 0 {
+		line(4, "DRIFT and %s more (--json has all)", count(left, "difference"))
+	}
 }
 
 // planeText returns what the data plane does.
@@ -167,6 +229,9 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneAbsent:
 		return "lease: NONE: " + s.DataPlaneReason + seenText(s)
 	case api.DataPlaneUnknown:
+		if left > 0 {
+			return "what the data plane does is not known: " + s.DataPlaneReason
+		}
 		return fmt.Sprintf("lease: ENDED %v ago, and what the data plane does since is not known: %s", -left, s.DataPlaneReason)
 	case api.DataPlaneForeign:
 		return "lease: NONE: our rules are gone, the fallback with them, and foreign ones are in their place" + seenText(s)
@@ -178,18 +243,18 @@ func planeText(s *api.Status) string {
 		}
 		switch leaseVerdict(s).Level {
 		case vlanrules.Refused.String():
-			return fmt.Sprintf("no lease: nothing was written for %v, and the agent made the ports fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale) + seenText(s)
+			return fmt.Sprintf("no lease: nothing was written for %v, and ports were made to fall back: %s", -left+time.Duration(s.LeaseNS), s.OnStale) + seenText(s)
 		case vlanrules.Degraded.String():
 			return fmt.Sprintf("lease: ENDED %v ago; the data plane falls back, as the note on the lease below describes: %s", -left, s.OnStale) + seenText(s)
 		}
 		return fmt.Sprintf("lease: ENDED %v ago; the data plane has fallen back: %s", -left, s.OnStale) + seenText(s)
 	}
 	if d := s.DeadMan; d != nil && d.State == api.DeadManArmed {
-		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), and when it is gone the device does, %v after the last renewal (%s, seen to fire after %v)",
+		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), once the device answers, and when it is gone the device does, %v after the last renewal (%s, seen to fire after %v)",
 			time.Duration(s.LeaseNS), s.OnStale, time.Duration(d.AfterNS), d.What, time.Duration(d.ProvedNS).Round(time.Millisecond))
 	}
 	if leaseVerdict(s).Level == vlanrules.Refused.String() {
-		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s); when it is killed they do not fall back", time.Duration(s.LeaseNS), s.OnStale)
+		return fmt.Sprintf("no lease: after %v without a cycle the agent itself makes ports fall back (%s), once the device answers; when it is killed they do not fall back", time.Duration(s.LeaseNS), s.OnStale)
 	}
 	return fmt.Sprintf("lease: %v, ends in %v unless renewed; then %s", time.Duration(s.LeaseNS), left, s.OnStale)
 }

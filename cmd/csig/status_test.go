@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +35,15 @@ func sampleStatus() *api.Status {
 
 func TestStatusFitsATerminal(t *testing.T) {
 	for _, columns := range []int{80, 132} {
-		text := statusText(sampleStatus(), columns)
+		s := sampleStatus()
+		s.Drift = &api.Drift{Checked: s.Time, Error: strings.Repeat("no answer ", 20), Differences: slices.Repeat([]api.Difference{{Port: "swp1", What: strings.Repeat("another MTU ", 20)}}, mostDrift+2)}
+		text := statusText(s, columns, 0)
 		for _, l := range strings.Split(text, "\n") {
 			if n := utf8.RuneCountInString(l); n > columns {
 				t.Errorf("%d columns in %d: %q", n, columns, l)
 			}
 		}
-		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "expired leases: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something"} {
+		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "expired leases: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something", "drift not checked: no answer", "DRIFT port swp1: another MTU", "DRIFT and 2 differences more"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}
@@ -53,7 +56,7 @@ func TestStatusComparesSignals(t *testing.T) {
 	s := sampleStatus()
 	same, other := s.Ports[0].Signals[0].Bucket, uint8(27)
 	s.Ports[0].Signals[0].Computed, s.Ports[0].Signals[1].Computed = &same, &other
-	if text := statusText(s, 132); !strings.Contains(text, "abw=29(17) abwc=28(17, counters=27)") {
+	if text := statusText(s, 132, 0); !strings.Contains(text, "abw=29(17) abwc=28(17, counters=27)") {
 		t.Error(text)
 	}
 }
@@ -94,7 +97,7 @@ func TestStatusWithoutALease(t *testing.T) {
 		{"refused", api.DataPlaneNone, "no lease: nothing has been written yet", "fallback"},
 		{"refused", api.DataPlaneLeased, "no lease: after 300ms without a cycle the agent itself makes ports fall back", "renewed"},
 		{"refused", api.DataPlaneFrozen, "lease: NONE: this device cannot expire rules, and what was written 1.8s ago stays advertised", "fallen"},
-		{"refused", api.DataPlaneFallback, "no lease: nothing was written for 1.8s, and the agent made the ports fall back: conservative", "ENDED"},
+		{"refused", api.DataPlaneFallback, "no lease: nothing was written for 1.8s, and ports were made to fall back: conservative", "ENDED"},
 		{"degraded", api.DataPlaneFallback, "lease: ENDED 1.5s ago; the data plane falls back, as the note on the lease below describes: conservative", "has fallen"},
 	} {
 		s := sampleStatus()
@@ -110,7 +113,7 @@ func TestStatusWithoutALease(t *testing.T) {
 
 func TestStatusOfADaemonThatWaits(t *testing.T) {
 	s := &api.Status{Version: "v1", Waiting: "for a configuration: csig apply gives it one", Started: sampleStatus().Time}
-	if got, want := statusText(s, 80), "WAITING for a configuration: csig apply gives it one\nversion v1, since 2026-01-02 03:04:05\n"; got != want {
+	if got, want := statusText(s, 80, 0), "WAITING for a configuration: csig apply gives it one\nversion v1, since 2026-01-02 03:04:05\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -31,9 +31,9 @@ type tagFlags struct {
 }
 
 func (f *tagFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.layout, "layout", "draft-00", "how the tag's bits are divided: draft-00 or uec (default with -c: the profile's)")
+	cmd.Flags().StringVar(&f.layout, "layout", "draft-00", "how the tag's bits are divided: draft-00 or uec (default with -i: the profile's)")
 	cmd.Flags().BoolVar(&f.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
-	cmd.Flags().StringVarP(&f.file, "config", "c", "", "fleet file whose profile gives TPID, layout, bucket ranges and names")
+	cmd.Flags().StringVarP(&f.file, "inventory", "i", "", "fleet file whose profile gives TPID, layout, bucket ranges and names")
 	addJSON(cmd, &f.json)
 }
 
@@ -41,7 +41,7 @@ func (f *tagFlags) add(cmd *cobra.Command) {
 // tags.
 type tagDomain struct {
 	layout quantize.Layout
-	fleet  *inventory.Fleet // nil without -c
+	fleet  *inventory.Fleet // nil without -i
 	tpids  []uint16         // of the wanted format; none where errTPID is set
 	others map[uint16]int   // the domain's other TPIDs, and the bytes of a tag with one
 	// errTPID is not nil where a TPID is needed and not given.
@@ -76,7 +76,7 @@ func (f *tagFlags) resolve(cmd *cobra.Command) (tagDomain, error) {
 	}
 	prof := &d.fleet.Profile
 	if cmd.Flags().Changed("layout") && d.layout != prof.Layout {
-		return d, fmt.Errorf("--layout %s: the profile %s of %s has the layout %s: leave out --layout or -c", d.layout, prof.Name, f.file, prof.Layout)
+		return d, fmt.Errorf("--layout %s: the profile %s of %s has the layout %s: leave out --layout or -i", d.layout, prof.Name, f.file, prof.Layout)
 	}
 	d.layout = prof.Layout
 	if d.tpids == nil {
@@ -142,8 +142,8 @@ type tagResult struct {
 	Hex     string         `json:"hex"` // the tag's bytes
 	Signal  string         `json:"signal"`
 	VLANs   *int           `json:"vlan_tags,omitempty"` // in front of the tag, when it came in a frame
-	Profile *profileResult `json:"profile,omitempty"`   // with -c
-	Note    string         `json:"note,omitempty"`      // why there is no profile in spite of -c
+	Profile *profileResult `json:"profile,omitempty"`   // with -i
+	Note    string         `json:"note,omitempty"`      // why there is no profile in spite of -i
 }
 
 // profileResult is what the domain's profile adds to a tag.
@@ -172,11 +172,11 @@ with two CSIG tags, which switches leave as it is.
 
 HEX may have a 0x in front, and spaces, colons and hyphens between bytes.
 
-A locator has too few bits for every port of a fleet. With -c all ports that
+A locator has too few bits for every port of a fleet. With -i all ports that
 write the tag's locator are listed; --from and --to leave those on the way.`,
 		Example: `  csig tag decode 99002385
-  csig tag decode -c fleet.yaml --json 9900037e
-  csig tag decode -c fleet.yaml --from h1 --to h2 99002381
+  csig tag decode -i fleet.yaml --json 9900037e
+  csig tag decode -i fleet.yaml --from h1 --to h2 99002381
   csig tag decode --wide 9901000310000400
   csig tag decode 02:00:00:00:00:02 02:00:00:00:00:01 8100-0005 9900-2385 0800`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -188,7 +188,7 @@ write the tag's locator are listed; --from and --to leave those on the way.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.file == "" && (from != "" || to != "") {
-				return usageError(cmd, "--from and --to go with -c FLEET, which has the paths")
+				return usageError(cmd, "--from and --to go with -i FLEET, which has the paths")
 			}
 			raw, err := parseHex(strings.Join(args, " "))
 			if err != nil {
@@ -207,7 +207,7 @@ write the tag's locator are listed; --from and --to leave those on the way.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPIDs of the CSIG tag in a frame, separated by commas (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPIDs of the CSIG tag in a frame, separated by commas (default: the profile's with -i, else 0x9900, or 0x9901 with --wide)")
 	cmd.Flags().StringVar(&from, "from", "", "where the frame came from, a host or device: only ports on the way may have written the locator")
 	cmd.Flags().StringVar(&to, "to", "", "where it was seen")
 	return cmd
@@ -301,7 +301,7 @@ func newTagEncode() *cobra.Command {
 		Long: `Encode a tag: the inverse of decode. Without --s and --lm it is the tag that a
 sender starts with: the value anything replaces, with the locator "none".`,
 		Example: `  csig tag encode --signal abwc --s 7 --lm 5
-  csig tag encode --signal abw -c fleet.yaml
+  csig tag encode --signal abw -i fleet.yaml
   csig tag encode --t 1 --s 7 --lm 5 --layout uec --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -362,7 +362,7 @@ sender starts with: the value anything replaces, with the locator "none".`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPID of the tag (default: the profile's with -c, else 0x9900, or 0x9901 with --wide)")
+	cmd.Flags().StringVar(&f.tpid, "tpid", "", "TPID of the tag (default: the profile's with -i, else 0x9900, or 0x9901 with --wide)")
 	cmd.Flags().StringVar(&signal, "signal", "abw", strings.Join(quantize.SignalNames(), ", ")+", or a number from 0 to 7 (15 with --wide)")
 	cmd.Flags().StringVarP(&t, "t", "t", "", "the same as --signal") // cobra completes one-letter flags by their shorthand
 	cmd.Flags().Uint32Var(&s, "s", 0, "signal value: the bucket, or the multiple of the quantum with --wide (default: what senders start with)")

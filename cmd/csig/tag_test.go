@@ -256,7 +256,7 @@ func TestTPIDsThatAreRefused(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"tag", "encode", "--tpid", "0x8100"}, {"tag", "encode", "--tpid", "0x0800"}, {"tag", "encode", "--tpid", "5"}, {"tag", "encode", "--wide", "--tpid", "0x86dd"},
-		{"tag", "decode", "--tpid", "0x9900,0x8100", "99002385"}, {"tag", "encode", "-c", "../../examples/lab.yaml", "--tpid", "0x88a8"},
+		{"tag", "decode", "--tpid", "0x9900,0x8100", "99002385"}, {"tag", "encode", "-i", "../../examples/lab.yaml", "--tpid", "0x88a8"},
 	} {
 		if out, err := csig(args...); err == nil || !strings.Contains(err.Error(), "--tpid") {
 			t.Errorf("%s: %q, %v", strings.Join(args, " "), out, err)

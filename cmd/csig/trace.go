@@ -30,13 +30,13 @@ func newCountersRecord() *cobra.Command {
 		asJSON   bool
 	)
 	cmd := &cobra.Command{
-		Use:   "record -c FLEET -o TRACE",
+		Use:   "record -i FLEET -o TRACE",
 		Short: "Record a device's counters in one file that can be mailed",
 		Long: `Record every reading of a device's counters, with its times and errors, until
 --duration is over or Ctrl-C. The trace holds names of ports and what their buckets
 depend on (capacities, Δt, estimator, damping, bucket tables), and neither secrets nor
 addresses nor users.`,
-		Example: "  csig counters record -c fleet.yaml --device leaf7 -o leaf7.trace --duration 10m",
+		Example: "  csig counters record -i fleet.yaml --device leaf7 -o leaf7.trace --duration 10m",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := notNegative(cmd, "duration", duration); err != nil {
@@ -183,7 +183,7 @@ type playFlags struct {
 
 func (f *playFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVarP(&f.file, "config", "c", "", "fleet file to take bucket tables, and this device's capacities, interval, estimator, damping and refresh from (default: what the trace was recorded with; of an old trace the presets log-100G and log)")
+	fl.StringVarP(&f.file, "inventory", "i", "", "fleet file to take bucket tables, and this device's capacities, interval, estimator, damping and refresh from (default: what the trace was recorded with; of an old trace the presets log-100G and log)")
 	fl.StringVar(&f.method, "estimator", "", "raw, ewma or dre (default: as recorded, else raw)")
 	fl.DurationVar(&f.tau, "time-constant", 0, "of ewma and dre (default: as recorded, else the interval)")
 	fl.StringSliceVar(&f.ports, "port", nil, "only these ports")
@@ -351,7 +351,7 @@ func newCountersReplay() *cobra.Command {
 		Short: "Play a trace through the estimators, the same every time",
 		Long: `Play a recorded trace through refresh learning, an estimator and damping, and print
 what each reading led to. The same trace and flags print the same, anywhere.`,
-		Example: `  csig counters replay leaf7.trace -c fleet.yaml
+		Example: `  csig counters replay leaf7.trace -i fleet.yaml
   csig counters replay leaf7.trace --estimator ewma --time-constant 2s --json`,
 		Args: oneArg("TRACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -442,11 +442,11 @@ func newCountersShow() *cobra.Command {
 		Use:   "show TRACE",
 		Short: "Draw a trace: utilisation and buckets over time",
 		Example: `  csig counters show leaf7.trace
-  csig counters show leaf7.trace -c fleet.yaml --port swp1 --svg swp1.svg`,
+  csig counters show leaf7.trace -i fleet.yaml --port swp1 -o swp1.svg`,
 		Args: oneArg("TRACE"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if ext := strings.ToLower(filepath.Ext(svg)); svg != "" && ext != ".svg" {
-				return fmt.Errorf("--svg %s: what is drawn is SVG: name a file that ends in .svg", svg)
+				return fmt.Errorf("-o %s: what is drawn is SVG: name a file that ends in .svg", svg)
 			}
 			r, cfg, closeTrace, err := f.config(args[0])
 			if err != nil {
@@ -469,11 +469,11 @@ func newCountersShow() *cobra.Command {
 			}
 			file, err := createNew(svg)
 			if err != nil {
-				return fmt.Errorf("--svg: %w", err)
+				return fmt.Errorf("-o %w", err)
 			}
 			left, err := chart.WriteSVG(file)
 			if err = errors.Join(err, file.Close()); err != nil {
-				return fmt.Errorf("--svg: %w", err)
+				return fmt.Errorf("-o %w", err)
 			}
 			if left > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %d less loaded ports are not drawn; choose with --port\n", left)
@@ -482,7 +482,7 @@ func newCountersShow() *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&svg, "svg", "", "draw into this new .svg file instead of the terminal")
+	cmd.Flags().StringVarP(&svg, "output", "o", "", "draw into this new .svg file instead of the terminal")
 	return cmd
 }
 

@@ -34,10 +34,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	for _, name := range []string{"inventory", "config"} {
-		if f := cmd.Flags().Lookup(name); f != nil && !f.Changed && f.Shorthand != "" {
-			return usageError(cmd, "unexpected %q: a fleet file goes with -%s: %s -%s %s", args[0], f.Shorthand, cmd.CommandPath(), f.Shorthand, vendors.ShellWord(args[0]))
-		}
+	if f := cmd.Flags().Lookup("inventory"); f != nil && !f.Changed {
+		return usageError(cmd, "unexpected %q: a fleet file goes with -i: %s -i %s", args[0], cmd.CommandPath(), vendors.ShellWord(args[0]))
 	}
 	return usageError(cmd, "unexpected %q: it takes flags only", args[0])
 }
@@ -90,6 +88,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		return usageError(cmd, "%s %q: %v", name, value.GetValue(), value.Unwrap())
 	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "c" && cmd.Flags().Lookup("inventory") != nil {
+		return usageError(cmd, "%v: the fleet file goes with -i", err) // -c is the habit of other programs
+	}
 	return usageError(cmd, "%v", err)
 }
 
@@ -120,7 +122,7 @@ func kindOf(f *pflag.Flag) string {
 func requireFlags(cmd *cobra.Command, _ []string) error {
 	var missing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed && f.Value.String() == "" && slices.Contains(neverEmpty, f.Name) {
+		if v := f.Value.String(); f.Changed && (v == "" || v == "[]") && slices.Contains(neverEmpty, f.Name) {
 			missing = append(missing, fmt.Sprintf("--%s is empty: %s", f.Name, purpose(f)))
 			return
 		}
@@ -163,7 +165,7 @@ func flagGroups(cmd *cobra.Command) error {
 
 // neverEmpty are flags that name something: an empty name is a script's unset
 // variable.
-var neverEmpty = []string{"config", "device", "interface", "output", "pcap", "platform", "socket", "svg"}
+var neverEmpty = []string{"device", "interface", "output", "pcap", "platform", "socket", "svg", "target"}
 
 // notNegative refuses a time that would read as "for ever".
 func notNegative(cmd *cobra.Command, flag string, d time.Duration) error {
@@ -219,36 +221,52 @@ var choices = map[string][]string{
 	"graph":      {"svg", "dot"},
 	"log-level":  {"error", "warn", "info", "debug"},
 	"log-format": {"text", "json"},
+
+	"snmp-version": {"2c", "3"},
+	"level":        {"noAuthNoPriv", "authNoPriv", "authPriv"},
+	"auth":         authNames,
+	"priv":         privNames,
+	"encoding":     {"proto", "json_ietf", "json"},
 }
 
 // fileFlags are the flags that take a file, with the endings to offer.
 var fileFlags = map[string][]string{
-	"config": {"yaml", "yml"}, "pcap": {"pcap"}, "svg": {"svg"},
-	"inventory": {"yaml", "yml"}, "out": {"plan"}, "journal": {"journal"}, "resume": {"journal"},
-	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {}, "calibration": {"json"},
+	"pcap": {"pcap"}, "svg": {"svg"},
+	"inventory": {"yaml", "yml"}, "journal": {"journal"}, "resume": {"journal"},
+	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-ca": {"pem", "crt"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {}, "calibration": {"json"},
+	"web-cert": {"pem", "crt"}, "web-key": {"pem", "key"}, "web-client-ca": {"pem", "crt"}, "web-token": {}, "web-plan": {"plan"},
 }
 
 // ofFleet are the flags that take a name of the fleet file that is already typed.
-var ofFleet = []string{"device", "from", "to"}
+var ofFleet = []string{"device", "target", "from", "to"}
 
-// fleetNames are the devices of that file and, for the ends of a path, its hosts.
+// fleetNames are the devices of that file and, for the ends of a path, its hosts; for a
+// target, its tags and groups.
 func fleetNames(cmd *cobra.Command, flag string) (names []string) {
-	for _, name := range []string{"inventory", "config"} {
-		path, err := cmd.Flags().GetString(name)
-		if err != nil || path == "" {
-			continue
+	path, err := cmd.Flags().GetString("inventory")
+	if err != nil || path == "" {
+		return nil
+	}
+	fleet, err := inventory.Load(path)
+	if err != nil {
+		return nil
+	}
+	for i := range fleet.Devices {
+		names = append(names, fleet.Devices[i].Name)
+	}
+	switch flag {
+	case "device":
+	case "target":
+		tags, groups := fleet.TagsAndGroups()
+		for _, tag := range tags {
+			names = append(names, "tag:"+tag)
 		}
-		fleet, err := inventory.Load(path)
-		if err != nil {
-			continue
+		for _, group := range groups {
+			names = append(names, "group:"+group)
 		}
-		for i := range fleet.Devices {
-			names = append(names, fleet.Devices[i].Name)
-		}
+	default:
 		for i := range fleet.Hosts {
-			if flag != "device" {
-				names = append(names, fleet.Hosts[i].Name)
-			}
+			names = append(names, fleet.Hosts[i].Name)
 		}
 	}
 	return names

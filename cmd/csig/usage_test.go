@@ -2,6 +2,10 @@ package main
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,7 +69,7 @@ func checkLine(line string, whole bool) error {
 }
 
 func TestCheckLineFindsMistakes(t *testing.T) {
-	for _, line := range []string{"nope", "tag nope", "tag decode --nope 99", "tag decode", "version x", "agent", "agent -c", "counters replay a b", "status --watch=x"} {
+	for _, line := range []string{"nope", "tag nope", "tag decode --nope 99", "tag decode", "version x", "agent", "agent -i", "counters replay a b", "status --watch=x"} {
 		if checkLine(line, true) == nil {
 			t.Errorf("csig %s: no mistake found", line)
 		}
@@ -77,6 +81,11 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 	n := 0
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		n++
+		var help strings.Builder
+		cmd.SetOut(&help)
+		if err := cmd.Help(); err != nil || !strings.Contains(help.String(), "\nExit codes:\n  0 ") {
+			t.Errorf("%s --help has no exit codes: %v", cmd.CommandPath(), err)
+		}
 		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no Short or no Example", cmd.CommandPath())
 		}
@@ -101,14 +110,19 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 // for every flag that takes a file. A new text flag is either completed or
 // listed here as free text.
 func TestTextFlagsAreCompleted(t *testing.T) {
+	shorts := map[string]string{"i": "inventory", "o": "output", "I": "interface", "t": "t", "h": "help", "v": "version"}
 	free := map[string]string{
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
-		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "sflow": "an address", "output": "a new file",
+		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "metrics": "an address", "sflow": "an address", "output": "a new file",
+		"records": "a new file", "file": "as --records has it", "at": "a time", "web": "an address",
 		"model": "as the switch reports it", "line-card": "as its maker calls it", "asic": "as its maker calls it", "version": "as the switch reports it",
 		"tcam-profile": "as the switch calls it", "config-hash": "a hash", "restart": "a command",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Shorthand != "" && shorts[f.Shorthand] != f.Name { // one letter means one thing everywhere
+				t.Errorf("%s: -%s is --%s", cmd.CommandPath(), f.Shorthand, f.Name)
+			}
 			if f.Value.Type() != "string" || free[f.Name] != "" {
 				return
 			}
@@ -163,4 +177,88 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", line, err, want)
 		}
 	}
+}
+
+// csig plan exits with 2 when there are changes, so that what follows && behind it never
+// runs: no help and no page has it.
+func TestNothingFollowsAPlan(t *testing.T) {
+	never := regexp.MustCompile(`csig plan\b[^\n;|]*&&`)
+	if !never.MatchString("  csig plan -i f.yaml -o p && csig apply p") {
+		t.Fatal("the pattern finds nothing")
+	}
+	eachCommand(newRoot(), func(cmd *cobra.Command) {
+		if bad := never.FindString(cmd.Long + "\n" + cmd.Example); bad != "" {
+			t.Errorf("%s --help: %q", cmd.CommandPath(), bad)
+		}
+	})
+	pages := 0
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../examples/*"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				continue // a folder
+			}
+			pages++
+			if bad := never.FindString(strings.ReplaceAll(string(text), "\\\n", " ")); bad != "" {
+				t.Errorf("%s: %q", name, bad)
+			}
+		}
+	}
+	if pages < 30 {
+		t.Errorf("only %d pages", pages)
+	}
+}
+
+// Exit codes are of commands that exist.
+func TestExitCodesOfCommands(t *testing.T) {
+	for name := range exitCodes {
+		if cmd, rest, err := newRoot().Find(strings.Fields(name)); err != nil || len(rest) > 0 || cmd.CommandPath() != "csig "+name {
+			t.Errorf("%q is no command: %v", name, err)
+		}
+	}
+}
+
+// JSON has one unit of each kind: times are in _ns, and rates in _bps.
+func TestUnitsOfJSON(t *testing.T) {
+	odd := regexp.MustCompile("`json:\"([a-z0-9_]*_)?(ms|us|seconds?|secs?|ns_[a-z0-9]+|kbps|mbps|gbps)(_[a-z0-9]+)?[\",]")
+	for _, tag := range []string{"`json:\"interval_ms\"`", "`json:\"age_ms_p50,omitempty\"`", "`json:\"seconds\"`"} {
+		if !odd.MatchString(tag) {
+			t.Fatalf("the pattern does not find %s", tag)
+		}
+	}
+	n := 0
+	err := filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		n += strings.Count(string(text), "_ns\"`")
+		for _, found := range odd.FindAllString(string(text), -1) {
+			t.Errorf("%s: %s: want _ns or _bps at the end", name, found)
+		}
+		return err
+	})
+	if err != nil || n < 20 {
+		t.Errorf("%d times found: %v", n, err)
+	}
+}
+
+// Every command with a result prints it as JSON, too.
+func TestJSONEverywhere(t *testing.T) {
+	without := map[string]string{
+		"csig agent": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON", "csig counters show": "a picture; counters replay has the numbers",
+		"csig inventory import netbox": "writes a fleet file", "csig inventory import lldp": "writes a fleet file",
+	}
+	eachCommand(newRoot(), func(cmd *cobra.Command) {
+		if cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil && cmd.Name() != "qualify" || strings.HasPrefix(cmd.CommandPath(), "csig completion") {
+			return
+		}
+		if has := cmd.Flags().Lookup("json") != nil; has == (without[cmd.CommandPath()] != "") {
+			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)
+		}
+	})
 }

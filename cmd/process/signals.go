@@ -76,6 +76,31 @@ func listen(ctx context.Context, cancel context.CancelCauseFunc) {
 // in the middle of a device.
 func OnHangup(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
+	onHangup(ctx, cancel)
+	return ctx, cancel
+}
+
+// OnReload is OnHangup for a service. Without a controlling terminal SIGHUP is a user's wish
+// to have files read again: then the channel has something in it.
+func OnReload(parent context.Context) (ctx context.Context, reload <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	wishes := make(chan struct{}, 1)
+	if tty, err := os.Open("/dev/tty"); err == nil {
+		_ = tty.Close()
+		onHangup(ctx, cancel)
+		return ctx, wishes, cancel
+	}
+	onHangup(ctx, func() {
+		select {
+		case wishes <- struct{}{}:
+		default: // one that was not taken yet reads what is there then
+		}
+	})
+	return ctx, wishes, cancel
+}
+
+// onHangup calls a function at each SIGHUP until ctx ends.
+func onHangup(ctx context.Context, hungUp func()) {
 	pipe := make(chan os.Signal, 1) // it is not read: being notified is enough
 	signal.Notify(pipe, syscall.SIGPIPE)
 	hangup := make(chan os.Signal, 1)
@@ -83,11 +108,13 @@ func OnHangup(parent context.Context) (context.Context, func()) {
 		signal.Notify(hangup, syscall.SIGHUP)
 	}
 	go func() {
-		select {
-		case <-hangup:
-			cancel()
-		case <-ctx.Done():
+		for {
+			select {
+			case <-hangup:
+				hungUp()
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
-	return ctx, cancel
 }

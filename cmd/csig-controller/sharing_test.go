@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestSharingFlags: what cannot be meant is refused, with what to write.
+func TestSharingFlags(t *testing.T) {
+	const cluster = "--cluster 127.0.0.1:6222 --peer 127.0.0.2:6222 --peer 127.0.0.3:6222"
+	const files = " --tls-cert c --tls-key k --tls-ca a"
+	for args, want := range map[string]string{
+		"":                                          "",
+		cluster + files:                             "",
+		cluster + " --insecure-cluster":             "",
+		"--nats nats://192.0.2.1:4222":              "",
+		"--nats tls://n:4222" + files:               "",
+		cluster:                                     "--insecure-cluster",
+		cluster + " --nats nats://n:4222":           "exclude each other",
+		"--cluster 127.0.0.1:6222" + files:          "give two, or four",
+		"--name c1":                                 "go with --cluster or --nats",
+		"--peer 127.0.0.1:6222":                     "go with --cluster or --nats",
+		"--nats nats://n:4222 --tls-cert c":         "go together",
+		cluster + files + " --replicas 1":           "--replicas 1",
+		"--nats nats://n:4222 --replicas 2":         "--replicas 2",
+		cluster + files + " --term 100ms":           "at least 1s",
+		cluster + " --tls-cert c --tls-key k":       "--tls-ca",
+		cluster + "0000" + files:                    "HOST:PORT",
+		cluster + "x" + files:                       "HOST:PORT",
+		"--cluster c:1 --peer a --peer b:1" + files: "HOST:PORT",
+		"--nats nats://n:4222 --name c/1":           "letters, digits",
+	} {
+		var s sharing
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.flags(f)
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.check(false); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestEpochFile: the highest epoch is read again; a damaged file is no epoch of 0.
+func TestEpochFile(t *testing.T) {
+	f := epochFile(t.TempDir() + "/epoch")
+	for _, want := range []uint64{0, 7834, 1 << 19} {
+		if want > 0 {
+			if err := f.write(want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := f.read(); err != nil || got != want {
+			t.Errorf("%d, %v; want %d", got, err, want)
+		}
+	}
+	if err := os.WriteFile(string(f), []byte("csig epoch x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.read(); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("%d, %v", got, err)
+	}
+}

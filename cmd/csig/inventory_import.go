@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/discovery"
+	"github.com/csig-agent/csig/discovery/netbox"
+	"github.com/csig-agent/csig/inventory/outfile"
+)
+
+func newInventoryImport() *cobra.Command {
+	return group("import", "Make a first fleet file from NetBox's export, or from LLDP", `  csig inventory import netbox netbox_devices.csv netbox_interfaces.csv -o fleet.yaml
+  csig inventory import lldp leaf1 spine1 -v2c -c file:community -o fleet.yaml`, newImportNetBox(), newImportLLDP())
+}
+
+// writeDraft writes a fleet file; what is at the path already stays.
+func writeDraft(cmd *cobra.Command, d *discovery.Draft, path string) error {
+	text, err := d.YAML()
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		_, err := cmd.OutOrStdout().Write(text)
+		return err
+	}
+	if err := outfile.Write(path, 0o644, nil, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s; %d places to FILL IN\nnext: csig inventory check -i %s\n", path,
+		count(len(d.Devices), "device"), count(len(d.Cables), "cable"), strings.Count(string(text), "FILL IN")-1, path)
+	return nil
+}
+
+// addDraftOutput adds the flag that names the fleet file to write.
+func addDraftOutput(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVarP(path, "output", "o", "", "fleet file to write; it must not be there yet (default: standard output)")
+}
+
+func newImportNetBox() *cobra.Command {
+	var (
+		out   string
+		roles []string
+	)
+	cmd := &cobra.Command{
+		Use:   "netbox FILE...",
+		Short: "Make a fleet file from NetBox's devices, interfaces and cables",
+		Long: `Make a fleet file from what NetBox exports: the CSV files of its lists of devices,
+interfaces and, where these do not have the connections, cables (Export, All Data), or
+the JSON of its REST API (/api/dcim/devices/?limit=0 and so on). What kind a file is
+shows in its columns. Devices that are active become switches; with --role those of
+these roles alone, and the others that are cabled to them become hosts. Ports are
+those that are enabled and cabled, with the speed of their type.
+
+What only a person knows is marked FILL IN. csig inventory check accepts the file.`,
+		Example: `  csig inventory import netbox netbox_devices.csv netbox_interfaces.csv -o fleet.yaml
+  csig inventory import netbox devices.json interfaces.json cables.json --role leaf --role spine`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(cmd, "FILE is missing: the exports of devices and of interfaces")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out != "" {
+				if err := outfile.Check(out, nil); err != nil {
+					return err
+				}
+			}
+			var x netbox.Export
+			for _, path := range args {
+				f, err := os.Open(path)
+				if err != nil {
+					return err
+				}
+				err = x.Read(path, f)
+				if err = errors.Join(err, f.Close()); err != nil {
+					return err
+				}
+			}
+			d, err := x.Draft("csig inventory import netbox", roles)
+			if err != nil {
+				return err
+			}
+			return writeDraft(cmd, d, out)
+		},
+	}
+	addDraftOutput(cmd, &out)
+	cmd.Flags().StringArrayVar(&roles, "role", nil, "role of switches in NetBox; may be repeated (default: all devices are switches)")
+	return cmd
+}
+
+// askedAtOnce is how many targets are asked at a time.
+const askedAtOnce = 32
+
+func newImportLLDP() *cobra.Command {
+	var (
+		out string
+		t   targetFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "lldp TARGET...",
+		Short: "Make a fleet file from the LLDP neighbours of devices",
+		Long: `Ask devices by SNMP or gNMI for their interfaces and LLDP neighbours, with the flags of
+csig counters scan, and make a fleet file of them: ports with a neighbour, their
+speeds, and the cables. A neighbour that is no target becomes a host, and is marked.
+A target that does not answer is left out, with a note; the exit code is then 1.
+
+What only a person knows is marked FILL IN. csig inventory check accepts the file.`,
+		Example: `  csig inventory import lldp leaf1 leaf2 spine1 -v2c -c file:/etc/csig/community -o fleet.yaml
+  csig inventory import lldp leaf1 leaf2 --gnmi -u csig -p env:PASSWORD --tls-ca ca.pem`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(cmd, "TARGET is missing: the devices to ask")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.check(cmd); err != nil {
+				return err
+			}
+			if out != "" {
+				if err := outfile.Check(out, nil); err != nil {
+					return err
+				}
+			}
+			t.warn(cmd.ErrOrStderr())
+			scanned, failed, err := t.scanAll(cmd, args)
+			if err != nil {
+				return err
+			}
+			d := discovery.FromLLDP("csig inventory import lldp", scanned)
+			d.Notes = append(d.Notes, failed...)
+			if err := writeDraft(cmd, d, out); err != nil {
+				return err
+			}
+			if len(failed) > 0 {
+				return fmt.Errorf("%s of %d did not answer: they are left out", count(len(failed), "target"), len(args))
+			}
+			return nil
+		},
+	}
+	addDraftOutput(cmd, &out)
+	t.add(cmd)
+	return cmd
+}
+
+// scanAll asks targets, many at a time. Those that fail are in failed, in words.
+func (t *targetFlags) scanAll(cmd *cobra.Command, targets []string) (scanned []discovery.Scanned, failed []string, err error) {
+	all, errs := make([]discovery.Scanned, len(targets)), make([]error, len(targets))
+	for i, target := range targets {
+		s := &all[i]
+		s.Target = target
+		if s.Address, s.Counters, s.FillIn, err = t.inFleetFile(target); err != nil {
+			return nil, nil, err
+		}
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, askedAtOnce)
+	for i := range all {
+		wg.Add(1)
+		slots <- struct{}{}
+		go func() {
+			defer wg.Done()
+			defer func() { <-slots }()
+			all[i].Listing, errs[i] = t.scan(cmd.Context(), targets[i])
+		}()
+	}
+	wg.Wait()
+	for i := range all {
+		if errs[i] != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "csig:", errs[i])
+			failed = append(failed, errs[i].Error())
+		} else {
+			scanned = append(scanned, all[i])
+		}
+	}
+	if len(scanned) == 0 {
+		return nil, nil, errors.New("no target answered")
+	}
+	return scanned, failed, nil
+}
+
+// inFleetFile is how a fleet file says that a target is read: its address, its counters, and
+// what is to be filled in of them.
+func (t *targetFlags) inFleetFile(target string) (address, counters, fill string, err error) {
+	usual := uint16(snmpPort)
+	if t.gnmi {
+		usual = gnmiPort
+	}
+	address, port, err := hostPort(target, usual)
+	if err != nil {
+		return "", "", "", err
+	}
+	var keys []string
+	add := func(format string, args ...any) { keys = append(keys, fmt.Sprintf(format, args...)) }
+	secret := func(key, text, variable string) string {
+		if name, ok := strings.CutPrefix(text, "env:"); ok {
+			return fmt.Sprintf("%s: {env: %s}", key, discovery.QuoteName(name))
+		}
+		if path, ok := strings.CutPrefix(text, "file:"); ok && strings.HasPrefix(path, "/") {
+			return fmt.Sprintf("%s: {file: %q}", key, path)
+		}
+		fill = "where the secrets are: {env: NAME} or {file: /PATH}"
+		return fmt.Sprintf("%s: {env: %s}", key, variable)
+	}
+	if port != usual {
+		add("port: %d", port)
+	}
+	if t.gnmi {
+		var tls []string
+		for _, one := range [...]struct{ key, value string }{{"ca", t.ca}, {"cert", t.cert}, {"key", t.key}, {"server_name", t.name}} {
+			if one.value != "" {
+				tls = append(tls, fmt.Sprintf("%s: %q", one.key, one.value))
+			}
+		}
+		switch {
+		case t.insecure:
+			add("plaintext: true")
+			if t.user != "" {
+				add("allow_plaintext_password: true")
+			}
+		case t.skipVerify:
+			tls = append(tls, "insecure_skip_verify: true")
+		}
+		if len(tls) > 0 {
+			add("tls: {%s}", strings.Join(tls, ", "))
+		}
+		if t.user != "" {
+			add("username: %q", t.user)
+			add("%s", secret("password", t.password, "GNMI_PASSWORD"))
+		}
+		if t.target != "" {
+			add("target: %q", t.target)
+		}
+		return address, "{source: gnmi, gnmi: {" + strings.Join(keys, ", ") + "}}", fill, nil
+	}
+	keys = append([]string{"version: " + t.version}, keys...)
+	if t.version == "2c" {
+		add("%s", secret("community", t.community, "SNMP_COMMUNITY"))
+	} else {
+		add("user: %q", t.user)
+		if t.auth != "" {
+			add("auth: {protocol: %s, %s}", strings.ToLower(t.auth), secret("key", t.authPass, "SNMP_AUTH"))
+		}
+		if t.priv != "" {
+			add("priv: {protocol: %s, %s}", strings.ToLower(t.priv), secret("key", t.privPass, "SNMP_PRIV"))
+		}
+		if t.context != "" {
+			add("context: %q", t.context)
+		}
+	}
+	return address, "{source: snmp, snmp: {" + strings.Join(keys, ", ") + "}}", fill, nil
+}
