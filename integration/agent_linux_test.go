@@ -339,7 +339,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	a := b.start(t)
 	a.live()
-	cmd := b.s1.Command(csig, "agent", "-c", b.dir+"/bed.yaml", "--socket", b.dir+"/other.sock")
+	cmd := b.s1.Command(csig, "agent", "-i", b.dir+"/bed.yaml", "--socket", b.dir+"/other.sock")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {

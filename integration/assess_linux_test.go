@@ -43,7 +43,7 @@ func TestAssessThisMachine(t *testing.T) {
 			SpeedFrom                           string `json:"speed_from"`
 		}
 		Readings   int
-		ReadMaxNS  int64 `json:"read_ns_max"`
+		ReadMaxNS  int64 `json:"read_max_ns"`
 		ShortestNS int64 `json:"shortest_interval_ns"`
 		Refresh    struct{ Kind string }
 	}
@@ -93,7 +93,7 @@ func TestAssessThisMachine(t *testing.T) {
 	}
 
 	socket := filepath.Join(b.dir, "init.sock")
-	agent := b.s1.Command(csig, "agent", "-c", file, "--dry-run", "--socket", socket)
+	agent := b.s1.Command(csig, "agent", "-i", file, "--dry-run", "--socket", socket)
 	var log bytes.Buffer
 	agent.Stderr = &log
 	if err := agent.Start(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -181,9 +182,27 @@ type agent struct {
 type running struct {
 	t     testing.TB
 	cmd   *fabric.Cmd
-	log   bytes.Buffer
+	log   output
 	ended chan struct{}
 	err   error
+}
+
+// output is what a process writes, which may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // start runs csig agent with the bed's fleet file and waits for its socket.
@@ -209,7 +228,7 @@ func (b *bed) write(t testing.TB) string {
 // launch runs csig agent with a file of its own.
 func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	t.Helper()
-	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-c", file, "--socket", socket}, args...)...), socket)
+	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-i", file, "--socket", socket}, args...)...), socket)
 }
 
 // operator runs csig at a host, in a folder with its fleet file.
@@ -243,7 +262,7 @@ func (o *operator) run(code int, args ...string) string {
 func (o *operator) agent(name string) *agent {
 	o.t.Helper()
 	socket := filepath.Join(o.dir, name+".sock")
-	a := launchIn(o.t, o.host.Command(csig, "agent", "--wait", "-c", filepath.Join(o.dir, name+".yaml"), "--socket", socket), socket)
+	a := launchIn(o.t, o.host.Command(csig, "agent", "--wait", "-i", filepath.Join(o.dir, name+".yaml"), "--socket", socket), socket)
 	a.await("that it answers", func(*api.Status) bool { return true })
 	return a
 }

@@ -245,7 +245,7 @@ func drawBurst(t *testing.T, probes []seen, frames []fabric.Passed, steady uint3
 	}
 	run = append(run, chart.XY{X: load.MaxX, Y: run[len(run)-1].Y})
 	load.Series = []chart.Series{{Name: "load", Color: chart.Grey, Size: 1.5, Runs: [][]chart.XY{run}}}
-	s := chart.Panel{Title: "S that frames left with", X: "milliseconds", Y: "bucket S", MaxX: ms(around), MaxY: quantize.NumBuckets - 1, LegendLow: true}
+	s := chart.Panel{Title: "S that frames left with", X: "milliseconds", Y: "bucket S", MaxX: ms(around), MaxY: quantize.NumBuckets - 1}
 	software := chart.Series{Name: "an agent that polls every 100 ms", Color: chart.Colors[4], Size: 2.4, Ring: true}
 	native := chart.Series{Name: "the data plane, every 1 ms", Color: chart.Colors[0], Size: 2}
 	for _, p := range probes {

@@ -224,6 +224,10 @@ func (c *cliPlatform) silent(t *testing.T, a *agent, await func(what string, s u
 			await("the agent runs again", live, 5, 2*time.Minute)
 		}
 	}
+	<-a.ended
+	if strings.Contains(a.log.String(), "lengthen the schedule") { // it was not too short for what was stopped
+		t.Errorf("advice after %v: %s", syscall.SIGSTOP, a.log.String())
+	}
 }
 
 // serveCounters runs OpenConfig's own gNMI server at a host, with what a port of a plane has
@@ -284,6 +288,9 @@ func programPlane(t testing.TB, p *plane.Plane, inner uint16, list []comwaretest
 		hw := plane.Port{Outer: port.Service, Inner: inner}
 		for _, r := range port.Outbound {
 			rule := plane.Rule{OuterPCP: r.ServicePCP, InnerPCP: r.CustomerPCP, SetOuter: r.RemarkService, SetInner: r.RemarkCustomer}
+			for _, v := range r.Service {
+				rule.Outer = append(rule.Outer, plane.Range(v))
+			}
 			for _, v := range r.Customer {
 				rule.Inner = append(rule.Inner, plane.Range(v))
 			}

@@ -31,6 +31,12 @@ func TestController(t *testing.T) {
 	sonic1.await("that it reads its port", cycles(2)) // whose counters rest
 	e.has(true)
 	run(0, "plan", "-i", fleet)
+	out := run(0, "why", first(vs1.await("that its port is live", live)).Port, "--socket", filepath.Join(dir, "vs1.sock"))
+	for _, want := range []string{": live\n", "abw: S ", "  window ", " operations on the device, acknowledged after ", "  the lease lasts until "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("csig why says nothing of %q:\n%s", want, out)
+		}
+	}
 
 	// The database of one switch takes connections and answers nothing.
 	e.redis.Freeze(true)
@@ -83,10 +89,32 @@ func TestController(t *testing.T) {
 		}
 	}
 
+	// What csig off took off from another machine, whose off-markers are there, a controller
+	// that was dead meanwhile does not set up again: csig apply does.
+	again := func(name string) {
+		run(2, "plan", "-i", fleet, "-o", filepath.Join(dir, name))
+		run(0, "apply", filepath.Join(dir, name), "--soak", "50ms")
+		e.has(true)
+	}
+	again("again.plan")
+	_ = vs1.signal(syscall.SIGKILL)
+	run(0, "off", "-i", fleet)
+	e.has(false)
+	for _, agent := range []string{"vs1", "sonic1"} {
+		if err := os.Remove(api.OffMarker(filepath.Join(dir, agent+".sock"))); err != nil {
+			t.Error(err)
+		}
+	}
+	both = e.op.controller("vs1", "sonic1")
+	vs1 = both[0]
+	for _, a := range both {
+		a.await("that it waits for csig apply", func(s *api.Status) bool { return strings.Contains(s.Waiting, "csig apply sets it up again") })
+	}
+	e.has(false)
+	again("third.plan")
+	vs1.await("that its port is live once more", live)
+
 	// Ctrl-C leaves both switches clean.
-	run(2, "plan", "-i", fleet, "-o", filepath.Join(dir, "again.plan"))
-	run(0, "apply", filepath.Join(dir, "again.plan"), "--soak", "50ms")
-	e.has(true)
 	if err := vs1.signal(syscall.SIGINT); err != nil {
 		t.Error(err)
 	}

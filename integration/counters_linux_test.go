@@ -320,7 +320,7 @@ func startShadow(t *testing.T, in *fabric.Node) *agent {
 	t.Helper()
 	file := writePolledFleet(t)
 	socket := filepath.Join(filepath.Dir(file), "agent.sock")
-	cmd := in.Command(csig, "agent", "-c", file, "--socket", socket, "--dry-run")
+	cmd := in.Command(csig, "agent", "-i", file, "--socket", socket, "--dry-run")
 	cmd.Env = append(os.Environ(), communityEnv)
 	return launchIn(t, cmd, socket)
 }
@@ -376,7 +376,7 @@ func checkCommands(t *testing.T, in *fabric.Node) {
 			Signals []struct{ Doubtful bool }
 		}
 	}
-	if err := json.Unmarshal(run("read", "-c", file, "--every", "500ms", "--count", "22", "--json"), &read); err != nil {
+	if err := json.Unmarshal(run("read", "-i", file, "--every", "500ms", "--count", "22", "--json"), &read); err != nil {
 		t.Fatal(err)
 	}
 	if read.Source != "snmp" || read.Failed != 0 || len(read.Details) == 0 || !strings.Contains(read.IntervalNote, "news only every") ||

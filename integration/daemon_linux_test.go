@@ -265,7 +265,7 @@ func TestDaemonKilledWhileItChanges(t *testing.T) {
 	if err := a.signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	start := w.s1.Command(csig, "agent", "-c", filepath.Base(users), "--socket", w.socket, "--no-self-test")
+	start := w.s1.Command(csig, "agent", "-i", filepath.Base(users), "--socket", w.socket, "--no-self-test")
 	start.Dir = w.dir
 	out, err := start.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "remove that file") {

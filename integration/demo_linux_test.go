@@ -45,14 +45,14 @@ func TestLongDemo(t *testing.T) { exactDemo(t, t.TempDir(), nil, software) }
 // variant is a kind of fabric that the demo builds.
 type variant struct {
 	args  []string
-	kinds []demo.KindSummary // Δt of each, and the age that its median stays below, in ms
+	kinds []demo.KindSummary // Δt of each, and the age that its median stays below
 }
 
-func ofKind(k demo.Kind, interval time.Duration, median float64) demo.KindSummary {
-	return demo.KindSummary{Kind: k, IntervalNS: int64(interval), AgeP50MS: median}
+func ofKind(k demo.Kind, interval, median time.Duration) demo.KindSummary {
+	return demo.KindSummary{Kind: k, IntervalNS: int64(interval), AgeP50: median}
 }
 
-var software = variant{kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100)}}
+var software = variant{kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100*time.Millisecond)}}
 
 // TestMixedDemo runs a path software, native, software.
 func TestMixedDemo(t *testing.T) {
@@ -61,7 +61,7 @@ func TestMixedDemo(t *testing.T) {
 	}
 	exactDemo(t, t.TempDir(), nil, variant{
 		args:  []string{"--mixed"},
-		kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100), ofKind(demo.Native, time.Millisecond, 1.5)},
+		kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100*time.Millisecond), ofKind(demo.Native, time.Millisecond, 1500*time.Microsecond)},
 	})
 }
 
@@ -72,10 +72,10 @@ func TestLongNativeDemo(t *testing.T) {
 	}
 	const ms = time.Millisecond
 	for name, v := range map[string]variant{
-		"native, 1 ms":                  {[]string{"--native"}, []demo.KindSummary{ofKind(demo.Native, ms, 1.5)}},
-		"native, 10 ms":                 {[]string{"--native", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Native, 10*ms, 10)}},
-		"software 100 ms, native 0.1":   {[]string{"--mixed", "--native-interval", "100us"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100), ofKind(demo.Native, ms/10, 1)}},
-		"software 100 ms, native 10 ms": {[]string{"--mixed", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100), ofKind(demo.Native, 10*ms, 10)}},
+		"native, 1 ms":                  {[]string{"--native"}, []demo.KindSummary{ofKind(demo.Native, ms, 3*ms/2)}},
+		"native, 10 ms":                 {[]string{"--native", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Native, 10*ms, 10*ms)}},
+		"software 100 ms, native 0.1":   {[]string{"--mixed", "--native-interval", "100us"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100*ms), ofKind(demo.Native, ms/10, ms)}},
+		"software 100 ms, native 10 ms": {[]string{"--mixed", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100*ms), ofKind(demo.Native, 10*ms, 10*ms)}},
 	} {
 		t.Run(name, func(t *testing.T) { exactDemo(t, t.TempDir(), nil, v) })
 	}
@@ -183,10 +183,10 @@ func checkKinds(t *testing.T, r *demo.Result, v variant) error {
 		switch {
 		case k.Exact == 0:
 			return fmt.Errorf("no exact probe is of %s hops", k.Kind)
-		case k.AgeP50MS <= 0:
-			return fmt.Errorf("signals of %s hops are %v ms old at the median", k.Kind, k.AgeP50MS)
-		case k.AgeP50MS > want.AgeP50MS:
-			return fmt.Errorf("signals of %s hops with Δt %v are %v ms old at the median, want %v at most: %w", k.Kind, time.Duration(k.IntervalNS), k.AgeP50MS, want.AgeP50MS, errBusy)
+		case k.AgeP50 <= 0:
+			return fmt.Errorf("signals of %s hops are %v old at the median", k.Kind, k.AgeP50)
+		case k.AgeP50 > want.AgeP50:
+			return fmt.Errorf("signals of %s hops with Δt %v are %v old at the median, want %v at most: %w", k.Kind, time.Duration(k.IntervalNS), k.AgeP50, want.AgeP50, errBusy)
 		}
 	}
 	return nil
@@ -215,13 +215,13 @@ func checkSamples(r *demo.Result) error {
 			err = fmt.Errorf("%w: %w", errOften, err)
 		}
 		return err
-	case s.AgeP50MS <= 0 || s.AgeP99MS < s.AgeP50MS:
-		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99", s.AgeP50MS, s.AgeP99MS)
-	case s.AgeP99MS > 200:
-		return fmt.Errorf("the signal's age is %v ms at the median and %v ms at p99; windows are 100 ms apart: %w", s.AgeP50MS, s.AgeP99MS, errBusy)
+	case s.AgeP50 <= 0 || s.AgeP99 < s.AgeP50:
+		return fmt.Errorf("the signal's age is %v at the median and %v at p99", s.AgeP50, s.AgeP99)
+	case s.AgeP99 > 200*time.Millisecond:
+		return fmt.Errorf("the signal's age is %v at the median and %v at p99; windows are 100 ms apart: %w", s.AgeP50, s.AgeP99, errBusy)
 	}
 	for i := range r.Probes {
-		if p := &r.Probes[i]; p.AgeMS <= 0 && !p.Unjudged {
+		if p := &r.Probes[i]; p.Age <= 0 && !p.Unjudged {
 			return fmt.Errorf("a signal from the future: %+v", p)
 		}
 	}

@@ -46,6 +46,26 @@ func proxyIn(t *testing.T, host *fabric.Node, o oftest.Options) (p *oftest.Proxy
 	return p, port
 }
 
+// traffic sends some frames to port 2 until the test ends: of a switch that may have a cache,
+// counters that rest say nothing.
+func (h *hardware) traffic() {
+	ended, stop := make(chan struct{}), make(chan struct{})
+	h.t.Cleanup(func() { close(stop); <-ended })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				h.sw.Ports[2].Send(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0x88, 0xb5}, make([]byte, 46)...))
+			}
+		}
+	}()
+}
+
 // leaves is the tag with which a frame leaves a port that came with the best one; -1: none.
 func (h *hardware) leaves(to int) int {
 	h.t.Helper()

@@ -169,10 +169,13 @@ func (l *laboratory) again(block string) string {
 
 var clock = regexp.MustCompile(`^ *\d+\.\d+s  (\S+)`)
 
+// measuredAge is how old a signal gets, with the time that a reading took.
+var measuredAge = regexp.MustCompile(`is up to [\d.]+m?s old`)
+
 // timeless is a block without what differs from run to run: the time of each
-// event, and the order of those that are side by side, in one wave.
+// event, how long a reading took, and the order of those that are side by side, in one wave.
 func timeless(block string) string {
-	lines := strings.Split(block, "\n")
+	lines := strings.Split(measuredAge.ReplaceAllString(block, "is up to AGE old"), "\n")
 	var waves []string
 	for i, line := range lines {
 		wave := ""

@@ -40,7 +40,7 @@ func (b *bed) deafAgent(t *testing.T, args ...string) (a *agent, read func() str
 		t.Fatal(err)
 	}
 	socket := filepath.Join(b.dir, "deaf.sock")
-	cmd := b.s1.Command(csig, append([]string{"agent", "-c", b.write(t), "--socket", socket}, args...)...)
+	cmd := b.s1.Command(csig, append([]string{"agent", "-i", b.write(t), "--socket", socket}, args...)...)
 	cmd.Stderr = w
 	a = &agent{&running{t: t, ended: make(chan struct{}), cmd: cmd}, api.NewClient(socket)}
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {

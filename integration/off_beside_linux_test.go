@@ -53,7 +53,7 @@ func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 	mark := root + api.OffMarker(usual)
 	start := func(socket string) *agent {
 		t.Helper()
-		args := append(inside[:len(inside):len(inside)], "agent", "-c", local, "--no-self-test", "--socket", socket)
+		args := append(inside[:len(inside):len(inside)], "agent", "-i", local, "--no-self-test", "--socket", socket)
 		a := launchIn(t, b.s1.Command("nsenter", args...), root+socket)
 		a.live()
 		return a

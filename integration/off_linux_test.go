@@ -65,7 +65,7 @@ func TestOffPastDeadDaemons(t *testing.T) {
 	r.wantRules(before, "after another csig off")
 
 	// An agent that may not wait does not start, and reports why.
-	out, err := r.switches[0].Command(csig, "agent", "-c", r.file(0), "--socket", r.socket(0), "--no-self-test").CombinedOutput()
+	out, err := r.switches[0].Command(csig, "agent", "-i", r.file(0), "--socket", r.socket(0), "--no-self-test").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "remove that file") {
 		t.Errorf("%v: %s", err, out)
 	}

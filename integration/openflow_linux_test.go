@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
@@ -42,22 +41,7 @@ func TestOpenFlowSwitch(t *testing.T) {
 	operators := sw.Flow("dump-flows", "--no-stats", "table=0")
 	h := newHardware(t, sw, oftest.Options{}, openflowText)
 
-	// Of a switch that may have a cache, counters that rest say nothing: some traffic.
-	ended, stop := make(chan struct{}), make(chan struct{})
-	defer func() { close(stop); <-ended }()
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				sw.Ports[2].Send(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0x88, 0xb5}, make([]byte, 46)...))
-			}
-		}
-	}()
+	h.traffic()
 
 	a := h.agent("hw1")
 	// The operator's flows hand over frames with any tag, which each of these says once.
@@ -97,7 +81,7 @@ func TestOpenFlowSwitch(t *testing.T) {
 		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out := h.run(1, "agent", "-c", other, "--socket", filepath.Join(h.dir, "other-hw1.sock")); !strings.Contains(out, what) {
+		if out := h.run(1, "agent", "-i", other, "--socket", filepath.Join(h.dir, "other-hw1.sock")); !strings.Contains(out, what) {
 			t.Errorf("a second agent:\n%s", out)
 		}
 		h.until("a second agent was refused", 2, ofAgent)

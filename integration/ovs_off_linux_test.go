@@ -70,7 +70,7 @@ func (o *ovsAlone) file(name, local, daemon string) string {
 
 func (o *ovsAlone) agent() *agent {
 	o.t.Helper()
-	a := launchIn(o.t, o.node.Command(csig, "agent", "-c", o.file("device.yaml", local, ""), "--socket", o.socket(), "--no-self-test"), o.socket())
+	a := launchIn(o.t, o.node.Command(csig, "agent", "-i", o.file("device.yaml", local, ""), "--socket", o.socket(), "--no-self-test"), o.socket())
 	a.await("that its port is live", func(s *api.Status) bool {
 		return s.DataPlane == api.DataPlaneLeased && first(s).State == api.StateLive
 	})

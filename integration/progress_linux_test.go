@@ -29,7 +29,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
 
-	tt := onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "100ms")
+	tt := onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "100ms", "--yes")
 	if status := tt.end(); status != 0 {
 		t.Fatalf("status %d\n%s", status, tt.text())
 	}
@@ -47,8 +47,8 @@ func TestProgressOnTerminal(t *testing.T) {
 		args []string
 		left string // as a regular expression
 	}{
-		{[]string{"rollback", r.path("plan.journal")}, `fence/canary +1 device done\n.*complete: 7 steps\n`},
-		{[]string{"off", "-i", r.fleet}, `remove +3 devices done\n`},
+		{[]string{"rollback", r.path("plan.journal"), "--yes"}, `fence/canary +1 device done\n.*complete: 7 steps\n`},
+		{[]string{"off", "-i", r.fleet, "-y"}, `remove +3 devices done\n`},
 	} {
 		tt := onTerminal(t, 80, 24, csig, c.args...)
 		if status := tt.end(); status != 0 {
@@ -75,7 +75,7 @@ func TestCtrlCFinishes(t *testing.T) {
 
 	// While the gate watches a wave.
 	r.want(3, "apply", r.path("plan"), "--soak", "0s", "--stop-after", "fence")
-	tt := onTerminal(t, 80, 24, csig, "apply", "--resume", r.path("plan.journal"), "--soak", "1h")
+	tt := onTerminal(t, 80, 24, csig, "apply", "--resume", r.path("plan.journal"), "--soak", "1h", "--yes")
 	tt.await("the gate", 0, func(out string) bool { return strings.Contains(out, "gate: learning") })
 	from := len(tt.text())
 	tt.resize(60, 10)
@@ -102,7 +102,7 @@ func TestCtrlCFinishes(t *testing.T) {
 	// On a busy machine the key may come when all is done; then once more.
 	for try := range 10 {
 		journal := r.path(fmt.Sprint("hand", try))
-		tt = onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "0s", "--journal", journal)
+		tt = onTerminal(t, 80, 24, csig, "apply", r.path("plan"), "--soak", "0s", "--journal", journal, "--yes")
 		tt.await("a device in progress", 0, func(out string) bool { return strings.Contains(out, "in progress: s") })
 		tt.press("\x03")
 		status := tt.end()
@@ -118,7 +118,7 @@ func TestCtrlCFinishes(t *testing.T) {
 		break
 	}
 
-	tt = onTerminal(t, 80, 24, csig, "off", "-i", r.fleet, "--parallel", "1")
+	tt = onTerminal(t, 80, 24, csig, "off", "-i", r.fleet, "--parallel", "1", "--yes")
 	tt.await("a device in progress", 0, func(out string) bool { return strings.Contains(out, "in progress: s") })
 	tt.press("\x03")
 	if status := tt.end(); status != 3 && !strings.Contains(tt.text(), "remove  3 devices done") {

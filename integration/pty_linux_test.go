@@ -30,15 +30,15 @@ type terminal struct {
 	out []byte
 }
 
-// onTerminal starts a program on a terminal of a size.
-func onTerminal(t *testing.T, columns, rows uint16, name string, args ...string) *terminal {
+// newPTY opens a pseudo-terminal and the end of it that a program has.
+func newPTY(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatalf("open a pseudo-terminal: %v", err)
 	}
-	tt := &terminal{t: t, master: os.NewFile(uintptr(fd), "/dev/ptmx"), ended: make(chan struct{}), fresh: make(chan struct{}, 1)}
-	t.Cleanup(func() { tt.master.Close() })
+	master = os.NewFile(uintptr(fd), "/dev/ptmx")
+	t.Cleanup(func() { master.Close() })
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatalf("unlock a pseudo-terminal: %v", err)
 	}
@@ -46,10 +46,18 @@ func onTerminal(t *testing.T, columns, rows uint16, name string, args ...string)
 	if err != nil {
 		t.Fatalf("name of a pseudo-terminal: %v", err)
 	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return master, slave
+}
+
+// onTerminal starts a program on a terminal of a size.
+func onTerminal(t *testing.T, columns, rows uint16, name string, args ...string) *terminal {
+	t.Helper()
+	master, slave := newPTY(t)
+	tt := &terminal{t: t, master: master, ended: make(chan struct{}), fresh: make(chan struct{}, 1)}
 	defer slave.Close()
 	tt.resize(columns, rows)
 	tt.cmd = exec.Command(name, args...)

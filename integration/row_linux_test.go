@@ -203,7 +203,7 @@ func (r *row) file(i int) string { return r.path(r.switches[i].Name() + ".yaml")
 func (r *row) daemon(i int) *agent {
 	r.t.Helper()
 	name := r.switches[i].Name()
-	args := []string{"agent", "-c", r.file(i), "--socket", r.socket(i), "--wait", "--no-self-test"}
+	args := []string{"agent", "-i", r.file(i), "--socket", r.socket(i), "--wait", "--no-self-test"}
 	if r.ways[i] == byDaemonTLS {
 		cert, key := r.ca.Files(name)
 		args = append(args, "--listen", r.address(i)+":7443", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", r.ca.CA, "--tls-change", "operator")

@@ -4,12 +4,28 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/quantize"
 )
+
+// inSession runs csig agent as the leader of a session, with a controlling terminal or
+// without one, as services run.
+func (b *bed) inSession(t *testing.T, terminal *os.File) *agent {
+	t.Helper()
+	socket := filepath.Join(b.dir, "agent.sock")
+	cmd := b.s1.Command(csig, "agent", "-i", b.write(t), "--socket", socket, "--no-self-test")
+	cmd.SysProcAttr.Setsid = true
+	if terminal != nil {
+		cmd.Stdin, cmd.SysProcAttr.Setctty = terminal, true
+	}
+	return launchIn(t, cmd, socket)
+}
 
 // TestHangupEndsLikeTermination sends the agent what a closed terminal sends.
 func TestHangupEndsLikeTermination(t *testing.T) {
@@ -17,7 +33,9 @@ func TestHangupEndsLikeTermination(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	p := b.probes(t)
-	a := b.start(t, "--no-self-test")
+	_, slave := newPTY(t)
+	defer slave.Close()
+	a := b.inSession(t, slave)
 	a.live()
 	if err := a.signal(syscall.SIGHUP); err != nil {
 		t.Errorf("SIGHUP: the agent exits with %v", err)
@@ -27,6 +45,67 @@ func TestHangupEndsLikeTermination(t *testing.T) {
 	}
 	if f := p.next(); !isStale(b, &f) {
 		t.Errorf("after SIGHUP the rules still write %+v", f.Tag)
+	}
+}
+
+// TestReloadsItsFile changes the file of an agent that runs as a service. No frame reads
+// anything but a value of the file before or of the file after.
+func TestReloadsItsFile(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, quantize.Draft00)
+	b.setLoad(t, roomy-streamBPS)
+	p := b.probes(t)
+	a := b.inSession(t, nil)
+	a.live()
+	p.stream()
+
+	locators := &b.fleet.Devices[0].Ports[0].LM
+	for _, s := range []struct {
+		name, bad, want string // bad: what the file has in place of a speed
+		lm              uint16
+	}{
+		{name: "a change", lm: 21},
+		{name: "a mistake", lm: 22, bad: "speed: fast", want: "bed.yaml:"},
+		{name: "corrected", lm: 23},
+	} {
+		before := a.await("that it runs", func(*api.Status) bool { return true })
+		was := (*locators)[quantize.MinABW]
+		(*locators)[quantize.MinABW] = s.lm
+		file := b.write(t)
+		if s.bad != "" {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, regexp.MustCompile("speed: .*").ReplaceAll(text, []byte(s.bad)), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := a.await("the file: "+s.name, func(st *api.Status) bool {
+			return st.Reload != nil && (before.Reload == nil || st.Reload.Time.After(before.Reload.Time)) && (s.bad != "") == (st.Reload.Error != "")
+		})
+		if !strings.Contains(after.Reload.Error, s.want) || (after.ConfigHash == before.ConfigHash) != (s.bad != "") || after.Started != before.Started || after.Cycle.Lapses != 0 {
+			t.Errorf("%s: %+v", s.name, after)
+		}
+		if s.bad != "" {
+			(*locators)[quantize.MinABW] = was
+		}
+		want := (*locators)[quantize.MinABW]
+		for sent := time.Now(); ; {
+			f := p.next()
+			if !f.Tagged || f.Tag.S != uint32(b.want(f.Tag.T, roomy)) || f.Tag.T == quantize.MinABW && f.Tag.LM != was && f.Tag.LM != want {
+				t.Fatalf("%s: a frame reads %+v", s.name, f.Tag)
+			}
+			if f.Tag.T == quantize.MinABW && f.Tag.LM == want && f.Payload.Sent.After(sent) {
+				break
+			}
+		}
+	}
+	if err := a.signal(syscall.SIGTERM); err != nil {
+		t.Errorf("the agent exits with %v", err)
 	}
 }
 
@@ -68,7 +147,7 @@ func TestLogReaderGoesAway(t *testing.T) {
 	}
 	file, socket := b.write(t), filepath.Join(b.dir, "agent.sock")
 	a := &agent{&running{t: t, ended: make(chan struct{})}, api.NewClient(socket)}
-	a.cmd = b.s1.Command(csig, "agent", "-c", file, "--socket", socket, "--log-level", "debug")
+	a.cmd = b.s1.Command(csig, "agent", "-i", file, "--socket", socket, "--log-level", "debug")
 	a.cmd.Stderr = w
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ type snmpd struct {
 	dir   string
 	start func(t testing.TB) // it, or again after stop
 	stop  func()
+	send  func(syscall.Signal)
 }
 
 // A port number is the namespace's own, so it is always free.
@@ -66,6 +67,7 @@ func startSnmpd(t testing.TB, in *fabric.Node, port uint16, env []string, conf s
 			t.Fatal(err)
 		}
 	}
+	d.send = func(sig syscall.Signal) { _ = cmd.Process.Signal(sig) } // it may have ended
 	d.stop = func() {
 		if cmd.Process != nil && cmd.ProcessState == nil {
 			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -100,6 +102,10 @@ const timerLog = "CSIG_TEST_TIMER_LOG"
 
 // timerPeriod is how often the timer's MIB takes the kernel's counters.
 const timerPeriod = 5 * time.Second
+
+// timerFrozen is, in the environment, the name of a file: the MIB then has no timer, and takes
+// the counters whenever it is asked, as long as that file is not there.
+const timerFrozen = "CSIG_TEST_TIMER_FROZEN"
 
 // ifXTable's rows, which the timer's MIB serves in the place of snmpd's own.
 const ifXEntry = ".1.3.6.1.2.1.31.1.1.1"
@@ -170,14 +176,28 @@ func serveTimerMIB(logFile string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	failed := make(chan error, 1)
-	go func() {
-		for range time.Tick(timerPeriod) {
-			if err := m.refresh(log); err != nil {
-				failed <- err
-				return
+	frozen := os.Getenv(timerFrozen)
+	if frozen == "" {
+		go func() {
+			for range time.Tick(timerPeriod) {
+				if err := m.refresh(log); err != nil {
+					failed <- err
+					return
+				}
 			}
+		}()
+	}
+	taken := time.Now()
+	current := func() error { // within a PDU they are of one instant
+		if frozen == "" || time.Since(taken) < 20*time.Millisecond {
+			return nil
 		}
-	}()
+		if _, err := os.Stat(frozen); err == nil {
+			return nil
+		}
+		taken = time.Now()
+		return m.refresh(log)
+	}
 	lines := bufio.NewScanner(in)
 	next := func() string { lines.Scan(); return strings.TrimSpace(lines.Text()) }
 	for lines.Scan() {
@@ -190,7 +210,9 @@ func serveTimerMIB(logFile string, in io.Reader, out io.Writer) error {
 		case "PING":
 			_, err = fmt.Fprintln(out, "PONG")
 		case "get", "getnext":
-			_, err = fmt.Fprintln(out, m.answer(verb, next()))
+			if err = current(); err == nil {
+				_, err = fmt.Fprintln(out, m.answer(verb, next()))
+			}
 		case "set":
 			next()
 			next()

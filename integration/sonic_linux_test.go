@@ -94,7 +94,7 @@ func (l *sonicLab) count(ctx context.Context) {
 // belongs to.
 func (l *sonicLab) start() {
 	l.t.Helper()
-	l.agent = exec.Command(csig, "agent", "-c", l.file, "--socket", l.sock)
+	l.agent = exec.Command(csig, "agent", "-i", l.file, "--socket", l.sock)
 	l.agent.Stderr = &l.log
 	l.agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := l.agent.Start(); err != nil {
@@ -184,7 +184,7 @@ func TestSonicAgent(t *testing.T) {
 	}
 	t.Logf("\n%s", out)
 
-	out, err = exec.Command(csig, "counters", "read", "-c", l.file, "--count", "3").CombinedOutput()
+	out, err = exec.Command(csig, "counters", "read", "-i", l.file, "--count", "3").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "COUNTERS_DB") || !strings.Contains(string(out), "Ethernet4") {
 		t.Fatalf("%v\n%s", err, out)
 	}

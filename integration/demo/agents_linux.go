@@ -59,7 +59,7 @@ func startAgent(exe, dir string, fleet *inventory.Fleet, h *hop) (*proc, error) 
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = h.node.Command(exe, "agent", "-c", file, "--socket", socket)
+	p.cmd = h.node.Command(exe, "agent", "-i", file, "--socket", socket)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("agent of %s: %w", h.device.Name, err)

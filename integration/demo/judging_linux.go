@@ -58,8 +58,8 @@ func (r *runner) judge(rec received) {
 		p.TruthS, p.TruthLocator = v.s, r.hopName(v.hop, 0, sig)
 	}
 	if end, ok := r.windowEnd(hopIndex, rec.sig, p.S, through); ok && seen {
-		p.AgeMS = rec.at.Sub(end).Seconds() * 1000
-		r.ages.add(r.kind(hopIndex), p.AgeMS)
+		p.Age = rec.at.Sub(end)
+		r.ages.add(r.kind(hopIndex), p.Age)
 	}
 	r.res.Summary.add(&p, v.locator && rec.tagged)
 	r.res.Summary.of(r.kind(hopIndex)).add(&p, v.locator && rec.tagged)
@@ -74,8 +74,7 @@ func (r *runner) judge(rec received) {
 func (r *runner) settling(rec received) bool {
 	for i := len(r.stepBegin) - 1; i >= 0; i-- {
 		if !rec.at.Before(r.stepBegin[i]) {
-			burst := time.Duration(r.res.Steps[i].BurstMS * float64(time.Millisecond))
-			return rec.sent.Before(r.res.Steps[i].Time.Add(burst + settle*r.o.Interval))
+			return rec.sent.Before(r.res.Steps[i].Time.Add(r.res.Steps[i].Burst + settle*r.o.Interval))
 		}
 	}
 	return true

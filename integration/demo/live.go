@@ -24,7 +24,7 @@ func (f *frame) line(w io.Writer) {
 	fmt.Fprintf(w, "%6.1fs  %-14s", f.elapsed.Seconds(), f.step)
 	for i := range signals {
 		if p := f.last[i]; p != nil {
-			fmt.Fprintf(w, "  %s S=%d %s at %s, %s ms old", p.Signal, p.S, rangeText(p), p.Locator, ageText(p.AgeMS))
+			fmt.Fprintf(w, "  %s S=%d %s at %s, %s ms old", p.Signal, p.S, rangeText(p), p.Locator, ageText(p.Age))
 		}
 	}
 	fmt.Fprintf(w, "  exact %d of %d steady\n", f.summary.Exact, f.arrived-f.summary.Settling-f.summary.Unjudged)
@@ -50,7 +50,7 @@ func (f *frame) table(w io.Writer) {
 		if p := f.last[i]; p == nil {
 			fmt.Fprintf(w, "    %-5s nothing yet\n", sig)
 		} else {
-			fmt.Fprintf(w, "    %-5s S=%-2d  %-19s  bottleneck %-9s  %3s ms old\n", sig, p.S, rangeText(p), p.Locator, ageText(p.AgeMS))
+			fmt.Fprintf(w, "    %-5s S=%-2d  %-19s  bottleneck %-9s  %3s ms old\n", sig, p.S, rangeText(p), p.Locator, ageText(p.Age))
 		}
 	}
 	s := &f.summary
@@ -77,12 +77,14 @@ func (f *frame) kind(w io.Writer, k *KindSummary) {
 }
 
 // ageText is an age in ms: native hops' are below one.
-func ageText(ms float64) string {
-	if ms < 9.95 {
-		return fmt.Sprintf("%.1f", ms)
+func ageText(age time.Duration) string {
+	if ms(age) < 9.95 {
+		return fmt.Sprintf("%.1f", ms(age))
 	}
-	return fmt.Sprintf("%.0f", ms)
+	return fmt.Sprintf("%.0f", ms(age))
 }
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // bucketCell marks the hop that the receiver's last tag names.
 func bucketCell(h Hop, sig int, f *frame) string {
@@ -127,11 +129,11 @@ func (r *Result) WriteText(w io.Writer) error {
 		fmt.Fprintf(tw, "  unjudged\t%d\tthe judge was held up too long to know the truth\n", s.Unjudged)
 	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
-	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: window's end to arrival\n", s.AgeP50MS, s.AgeP99MS)
+	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: window's end to arrival\n", ms(s.AgeP50), ms(s.AgeP99))
 	if s.of(Native) != nil {
 		for i := range s.Kinds {
 			k := &s.Kinds[i]
-			fmt.Fprintf(tw, "  S by %s\t%.2f ms\tmedian, p99 %.2f ms; %d exact, %d wrong; Δt %v\n", kindNames[k.Kind], k.AgeP50MS, k.AgeP99MS, k.Exact, k.Wrong, time.Duration(k.IntervalNS))
+			fmt.Fprintf(tw, "  S by %s\t%.2f ms\tmedian, p99 %.2f ms; %d exact, %d wrong; Δt %v\n", kindNames[k.Kind], ms(k.AgeP50), ms(k.AgeP99), k.Exact, k.Wrong, time.Duration(k.IntervalNS))
 		}
 	}
 	return tw.Flush()

@@ -36,10 +36,10 @@ const (
 // kernel's pacers send at every change of their rate, and is done when the
 // fullest hop's queue has got rid of that.
 type Step struct {
-	Time     time.Time `json:"time"`
-	Name     string    `json:"name"`
-	BurstMS  float64   `json:"burst_ms"`  // from Time until the burst is gone
-	LoadsBPS []uint64  `json:"loads_bps"` // wanted on each hop's link, probes included
+	Time     time.Time     `json:"time"`
+	Name     string        `json:"name"`
+	Burst    time.Duration `json:"burst_ns"`  // from Time until the burst is gone
+	LoadsBPS []uint64      `json:"loads_bps"` // wanted on each hop's link, probes included
 }
 
 // Hop is one switch's egress port on the path, as its own counters saw it last.
@@ -70,47 +70,47 @@ type HopSignal struct {
 // the signal's unit: bit/s for abw, ppm of the capacity for abwc. TruthS and
 // TruthLocator have no meaning where Unjudged.
 type Probe struct {
-	Time         time.Time `json:"time"` // of arrival
-	Signal       string    `json:"signal"`
-	S            uint8     `json:"s"`
-	Low          uint64    `json:"low"`
-	High         uint64    `json:"high"`
-	LM           uint16    `json:"lm"`
-	Locator      string    `json:"locator"` // the port that wrote, "none" or "stale"
-	TruthS       uint8     `json:"truth_s"`
-	TruthLocator string    `json:"truth_locator"`
-	AgeMS        float64   `json:"age_ms"`   // end of the counter window behind S → arrival
-	Settling     bool      `json:"settling"` // on its way within 2 Δt of a load step
-	Unjudged     bool      `json:"unjudged"` // the judge itself was held up: no truth for this instant
-	Exact        bool      `json:"exact"`
+	Time         time.Time     `json:"time"` // of arrival
+	Signal       string        `json:"signal"`
+	S            uint8         `json:"s"`
+	Low          uint64        `json:"low"`
+	High         uint64        `json:"high"`
+	LM           uint16        `json:"lm"`
+	Locator      string        `json:"locator"` // the port that wrote, "none" or "stale"
+	TruthS       uint8         `json:"truth_s"`
+	TruthLocator string        `json:"truth_locator"`
+	Age          time.Duration `json:"age_ns"`   // end of the counter window behind S → arrival
+	Settling     bool          `json:"settling"` // on its way within 2 Δt of a load step
+	Unjudged     bool          `json:"unjudged"` // the judge itself was held up: no truth for this instant
+	Exact        bool          `json:"exact"`
 }
 
 // Summary counts. Probes = Exact + the wrong ones + Settling + Unjudged + Lost;
 // WithinOne includes Exact; WrongLocator counts among the exact and the wrong
 // ones; a probe that is both settling and unjudged counts as settling.
 type Summary struct {
-	Probes       int     `json:"probes"` // sent
-	Exact        int     `json:"exact"`
-	WithinOne    int     `json:"within_one"`
-	Settling     int     `json:"settling"`
-	Unjudged     int     `json:"unjudged"`
-	WrongLocator int     `json:"wrong_locator"`
-	Lost         int     `json:"lost"`
-	AgeP50MS     float64 `json:"age_ms_p50"`
-	AgeP99MS     float64 `json:"age_ms_p99"`
+	Probes       int           `json:"probes"` // sent
+	Exact        int           `json:"exact"`
+	WithinOne    int           `json:"within_one"`
+	Settling     int           `json:"settling"`
+	Unjudged     int           `json:"unjudged"`
+	WrongLocator int           `json:"wrong_locator"`
+	Lost         int           `json:"lost"`
+	AgeP50       time.Duration `json:"age_p50_ns"`
+	AgeP99       time.Duration `json:"age_p99_ns"`
 
 	Kinds []KindSummary `json:"kinds"` // of the probes whose locator names a hop of the kind
 }
 
 // KindSummary is that of the probes that hops of one kind wrote last.
 type KindSummary struct {
-	Kind         Kind    `json:"kind"`
-	IntervalNS   int64   `json:"interval_ns"` // their Δt
-	Exact        int     `json:"exact"`
-	Wrong        int     `json:"wrong"`
-	WrongLocator int     `json:"wrong_locator"`
-	AgeP50MS     float64 `json:"age_ms_p50"`
-	AgeP99MS     float64 `json:"age_ms_p99"`
+	Kind         Kind          `json:"kind"`
+	IntervalNS   int64         `json:"interval_ns"` // their Δt
+	Exact        int           `json:"exact"`
+	Wrong        int           `json:"wrong"`
+	WrongLocator int           `json:"wrong_locator"`
+	AgeP50       time.Duration `json:"age_p50_ns"`
+	AgeP99       time.Duration `json:"age_p99_ns"`
 }
 
 // of is the part of a kind; nil where there is none.
@@ -138,22 +138,22 @@ func (k *KindSummary) add(p *Probe, locatorOK bool) {
 	}
 }
 
-// ages are those of the signals that arrived, in ms, by the kind of the hop that wrote; those
+// ages are those of the signals that arrived, by the kind of the hop that wrote; those
 // that no hop wrote are of all kinds only.
 type ages struct {
-	all  []float64
-	kind map[Kind][]float64
+	all  []time.Duration
+	kind map[Kind][]time.Duration
 }
 
-func (a *ages) add(k Kind, ms float64) {
-	a.all = append(a.all, ms)
+func (a *ages) add(k Kind, age time.Duration) {
+	a.all = append(a.all, age)
 	if k == "" {
 		return
 	}
 	if a.kind == nil {
-		a.kind = map[Kind][]float64{}
+		a.kind = map[Kind][]time.Duration{}
 	}
-	a.kind[k] = append(a.kind[k], ms)
+	a.kind[k] = append(a.kind[k], age)
 }
 
 // Wrong is how many steady probes did not agree with the truth.
@@ -180,13 +180,13 @@ func (s *Summary) add(p *Probe, locatorOK bool) {
 	}
 }
 
-// percentile returns the q-quantile of ages, in ms rounded to 10 µs; 0 without
+// percentile returns the q-quantile of ages, rounded to 10 µs; 0 without
 // any.
-func percentile(ages []float64, q float64) float64 {
+func percentile(ages []time.Duration, q float64) time.Duration {
 	if len(ages) == 0 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(ages))
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return math.Round(sorted[max(i, 0)]*100) / 100
+	return sorted[max(i, 0)].Round(10 * time.Microsecond)
 }

@@ -276,7 +276,7 @@ func (r *runner) setStep(n int) error {
 	}
 	r.stepBegin = append(r.stepBegin, begin)
 	r.res.Steps = append(r.res.Steps, Step{
-		Time: time.Now(), Name: st.name, BurstMS: burst.Seconds() * 1000, LoadsBPS: slices.Clone(r.wanted),
+		Time: time.Now(), Name: st.name, Burst: burst, LoadsBPS: slices.Clone(r.wanted),
 	})
 	return nil
 }
@@ -421,10 +421,10 @@ func (r *runner) finish() {
 	s := &r.res.Summary
 	s.Probes = int(r.sent)
 	s.Lost = s.Probes - r.arrived
-	s.AgeP50MS, s.AgeP99MS = percentile(r.ages.all, 0.50), percentile(r.ages.all, 0.99)
+	s.AgeP50, s.AgeP99 = percentile(r.ages.all, 0.50), percentile(r.ages.all, 0.99)
 	for i := range s.Kinds {
 		k := &s.Kinds[i]
-		k.AgeP50MS, k.AgeP99MS = percentile(r.ages.kind[k.Kind], 0.50), percentile(r.ages.kind[k.Kind], 0.99)
+		k.AgeP50, k.AgeP99 = percentile(r.ages.kind[k.Kind], 0.50), percentile(r.ages.kind[k.Kind], 0.99)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestSettling(t *testing.T) {
 	r := &runner{o: Options{Interval: 100 * time.Millisecond}}
 	r.stepBegin = []time.Time{at(0), at(1000)}
-	r.res.Steps = []Step{{Time: at(10), BurstMS: 5}, {Time: at(1010), BurstMS: 5}}
+	r.res.Steps = []Step{{Time: at(10), Burst: 5 * time.Millisecond}, {Time: at(1010), Burst: 5 * time.Millisecond}}
 	for _, tt := range []struct {
 		name          string
 		sent, arrived int

@@ -32,7 +32,6 @@ func (r *Result) panel(sig quantize.Signal) chart.Panel {
 			quantize.MinABWC: "min(ABW/C): least available share of a link on the path",
 		}[sig],
 		X: "seconds", Y: "bucket S", MaxX: max(time.Duration(r.DurationNS).Seconds(), 1), MaxY: quantize.NumBuckets - 1,
-		LegendLow: true, // S is seldom that low
 	}
 	var line []chart.XY
 	points := map[string][]chart.XY{}
@@ -73,18 +72,18 @@ func (r *Result) agePanel() chart.Panel {
 	for i := range r.Probes {
 		pr := &r.Probes[i]
 		k := kinds[pr.Locator]
-		if k == "" || pr.AgeMS <= 0 {
+		if k == "" || pr.Age <= 0 {
 			continue
 		}
-		points[k] = append(points[k], chart.XY{X: pr.Time.Sub(r.Started).Seconds(), Y: pr.AgeMS})
-		for pr.AgeMS > p.MaxY {
+		points[k] = append(points[k], chart.XY{X: pr.Time.Sub(r.Started).Seconds(), Y: ms(pr.Age)})
+		for ms(pr.Age) > p.MaxY {
 			p.MaxY *= 10
 		}
 	}
 	for i, k := range []Kind{Software, Native} {
 		if s := r.Summary.of(k); s != nil && len(points[k]) > 0 {
 			p.Series = append(p.Series, chart.Series{
-				Name:  fmt.Sprintf("S by %s, Δt %v: median %.3g ms, p99 %.3g ms", kindNames[k], time.Duration(s.IntervalNS), s.AgeP50MS, s.AgeP99MS),
+				Name:  fmt.Sprintf("S by %s, Δt %v: median %.3g ms, p99 %.3g ms", kindNames[k], time.Duration(s.IntervalNS), ms(s.AgeP50), ms(s.AgeP99)),
 				Color: chart.Colors[4+i], Size: 1.6, Points: points[k],
 			})
 		}

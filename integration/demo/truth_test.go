@@ -195,11 +195,11 @@ func TestMidBucketIsFarFromEdges(t *testing.T) {
 }
 
 func TestPercentile(t *testing.T) {
-	ages := make([]float64, 0, 100)
+	ages := make([]time.Duration, 0, 100)
 	for i := 100; i >= 1; i-- {
-		ages = append(ages, float64(i))
+		ages = append(ages, time.Duration(i)*time.Millisecond)
 	}
-	if p50, p99 := percentile(ages, 0.5), percentile(ages, 0.99); p50 != 50 || p99 != 99 {
+	if p50, p99 := percentile(ages, 0.5), percentile(ages, 0.99); p50 != 50*time.Millisecond || p99 != 99*time.Millisecond {
 		t.Errorf("p50 %v p99 %v of 1…100", p50, p99)
 	}
 	if percentile(nil, 0.5) != 0 {

@@ -17,7 +17,7 @@ func sampleResult() *Result {
 		r.Hops = append(r.Hops, Hop{Locator: name, CapacityBPS: 100_000_000, LoadBPS: uint64(i+1) * 25_000_000, Signals: []HopSignal{{Bucket: 4}, {Bucket: 9}}})
 	}
 	for i := range 200 {
-		p := Probe{Time: at(10 * i), Signal: signals[i%2].String(), S: uint8(i / 10), TruthS: uint8(i / 10), Exact: true, Locator: r.Hops[i/100].Locator, Low: 1_000_000, High: 2_000_000, AgeMS: 70}
+		p := Probe{Time: at(10 * i), Signal: signals[i%2].String(), S: uint8(i / 10), TruthS: uint8(i / 10), Exact: true, Locator: r.Hops[i/100].Locator, Low: 1_000_000, High: 2_000_000, Age: 70 * time.Millisecond}
 		r.Probes = append(r.Probes, p)
 		r.Summary.add(&p, true)
 	}
@@ -87,7 +87,7 @@ func TestTableFits(t *testing.T) {
 	for i := range r.Hops {
 		r.Hops[i].CapacityBPS, r.Hops[i].LoadBPS, r.Hops[i].ABWBPS, r.Hops[i].ABWCPPM = 1e9, 999_900_000, 999_900_000, 999_000
 		r.Hops[i].Signals[0].Bucket, r.Hops[i].Signals[1].Bucket = 31, 31
-		f.last[i] = &Probe{Signal: signals[i].String(), Locator: "s1:swp3", S: 31, Low: 12_500_000, High: 15_800_000, AgeMS: 9999}
+		f.last[i] = &Probe{Signal: signals[i].String(), Locator: "s1:swp3", S: 31, Low: 12_500_000, High: 15_800_000, Age: 9999 * time.Millisecond}
 	}
 	f.last[1].Locator = f.last[0].Locator
 	f.summary.Exact, f.summary.Settling, f.summary.Unjudged = 99_999, 9_999, 9_999

@@ -259,7 +259,7 @@ func (f *Fabric) WaitUp(ctx context.Context) error {
 	f.mu.Unlock()
 	for _, n := range nodes {
 		for _, p := range n.Ports() {
-			if err := p.waitUp(ctx); err != nil {
+			if err := p.WaitUp(ctx); err != nil {
 				return err
 			}
 		}
@@ -267,7 +267,8 @@ func (f *Fabric) WaitUp(ctx context.Context) error {
 	return nil
 }
 
-func (p *Port) waitUp(ctx context.Context) error {
+// WaitUp returns when the port carries frames.
+func (p *Port) WaitUp(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	return p.node.Do(func() error {

@@ -1,0 +1,289 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gosnmp/gosnmp"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// prometheus is a real one, in a node's network.
+type prometheus struct {
+	t      testing.TB
+	client *http.Client
+	base   string
+}
+
+// metricsAt is where agents of the tests serve their metrics, each in a network of its own.
+const metricsAt = "127.0.0.1:9343"
+
+// inTheClear scrapes an agent on a loopback address.
+const inTheClear = "static_configs: [{targets: ['" + metricsAt + "']}]"
+
+// startPrometheus runs one that scrapes as it is told in a node's network. The rules are the names of files;
+// none are needed.
+func startPrometheus(t testing.TB, in *fabric.Node, scrape string, rules ...string) *prometheus {
+	t.Helper()
+	return startPrometheusAt(t, in, "127.0.0.1:9090", scrape, rules...)
+}
+
+func startPrometheusAt(t testing.TB, in *fabric.Node, at, scrape string, rules ...string) *prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	list, err := json.Marshal(rules) // a list of YAML, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}
+rule_files: %s
+scrape_configs: [{job_name: csig, %s}]
+`, list, scrape)
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := in.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at, "--log.level=warn")
+	var log output
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: install the Debian package prometheus", err)
+	}
+	p := &prometheus{t: t, base: "http://" + at, client: clientIn(in)}
+	t.Cleanup(func() {
+		p.client.CloseIdleConnections()
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed: nothing to learn
+		if t.Failed() {
+			t.Logf("Prometheus's log:\n%s", log.String())
+		}
+	})
+	return p
+}
+
+// clientIn is an HTTP client in a node's network.
+func clientIn(in *fabric.Node) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(_ context.Context, network, addr string) (c net.Conn, err error) {
+		err = in.Do(func() error { c, err = net.Dial(network, addr); return err })
+		return c, err
+	}}}
+}
+
+// promSeries is one of an answer to a query.
+type promSeries struct {
+	Metric map[string]string
+	Value  [2]any
+}
+
+// query is what an expression is now.
+func (p *prometheus) query(ctx context.Context, expr string) ([]promSeries, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/api/v1/query?query="+url.QueryEscape(expr), nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          struct{ Result []promSeries }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	if answer.Status != "success" {
+		return nil, fmt.Errorf("%s: %s", expr, answer.Error)
+	}
+	return answer.Data.Result, nil
+}
+
+// await waits until an expression has a result that is right.
+func (p *prometheus) await(expr string, ok func([]promSeries) bool) []promSeries {
+	p.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	var last []promSeries
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+		if last, err = p.query(p.t.Context(), expr); err == nil && ok(last) {
+			return last
+		}
+	}
+	p.t.Fatalf("Prometheus never had %s as wanted: %v, %v", expr, last, err)
+	return nil
+}
+
+func TestPrometheusScrapesAnAgent(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, quantize.Draft00)
+	a := b.start(t, "--metrics", metricsAt)
+	p := startPrometheus(t, b.s1, inTheClear)
+	a.live()
+	got := p.await("csig_configured", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "1" })
+	if got[0].Metric["device"] != "s1" {
+		t.Errorf("labels are %v", got[0].Metric)
+	}
+}
+
+// On an address that others reach both ends have certificates, as docs/operations.md has it.
+func TestPrometheusScrapesOverTLS(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, quantize.Draft00)
+	const address = "192.0.2.9"
+	b.run(t, "ip", "address", "add", address+"/32", "dev", "lo")
+	ca := tlstest.New(t)
+	cert, key := ca.Certify("leaf1")
+	a := b.start(t, "--metrics", address+":9343", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.CA, "--tls-read", "prometheus.example.net")
+	cert, key = ca.Certify("prometheus.example.net")
+	p := startPrometheus(t, b.s1, fmt.Sprintf("scheme: https, tls_config: {ca_file: %q, cert_file: %q, key_file: %q, server_name: leaf1}, static_configs: [{targets: ['%s:9343']}]", ca.CA, cert, key, address))
+	a.live()
+	p.await("csig_configured", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "1" })
+
+	cert, key = ca.Certify("someone-else")
+	stranger := startPrometheusAt(t, b.s1, "127.0.0.1:9091", fmt.Sprintf("scheme: https, tls_config: {ca_file: %q, cert_file: %q, key_file: %q, server_name: leaf1}, static_configs: [{targets: ['%s:9343']}]", ca.CA, cert, key, address))
+	stranger.await("up", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "0" })
+}
+
+// frozen is an SNMP agent whose counters can be made to stand still.
+type frozen struct {
+	is   atomic.Bool
+	last map[string]any // values as they were answered last
+}
+
+func (f *frozen) behave(e *snmptest.Exchange) {
+	if e.Answer == nil {
+		return
+	}
+	for i := range e.Answer.Variables {
+		v := &e.Answer.Variables[i]
+		if v.Type != gosnmp.Counter64 {
+			continue
+		}
+		if f.is.Load() && f.last[v.Name] != nil {
+			v.Value = f.last[v.Name]
+		}
+		f.last[v.Name] = v.Value
+	}
+}
+
+// quicker has alerts fire after moments, and look as far back: thresholds stay as they are.
+func quicker(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/prometheus/csig-alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = regexp.MustCompile(`for: \d+[sm]`).ReplaceAll(text, []byte("for: 400ms"))
+	text = regexp.MustCompile(`\[\d+m\]`).ReplaceAll(text, []byte("[4s]"))
+	file := filepath.Join(t.TempDir(), "alerts.yml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (p *prometheus) fires(alert string) {
+	p.t.Helper()
+	p.await(`ALERTS{alertstate="firing", alertname="`+alert+`"}`, func(s []promSeries) bool { return len(s) == 1 })
+}
+
+// resolves waits until no alert fires at all.
+func (p *prometheus) resolves() {
+	p.t.Helper()
+	p.await(`ALERTS{alertstate="firing"}`, func(s []promSeries) bool { return len(s) == 0 })
+}
+
+// TestLongAlerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
+// and resolve when they are over.
+func TestLongAlerts(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	f := &frozen{last: map[string]any{}}
+	var snmpd *snmptest.Agent
+	if err := b.s1.Do(func() error { snmpd = snmptest.StartPorts(t, f.behave, "swp3"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(b.dir, "community")
+	if err := os.WriteFile(secret, []byte(snmptest.Community), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	counters := fmt.Sprintf("    local: true\n    address: 127.0.0.1\n    counters: {source: snmp, snmp: {port: %d, version: 2c, community: {file: %s}}}\n", snmpd.Port, secret)
+	if b.fleet, err = inventory.Parse("bed.yaml", []byte(strings.Replace(fmt.Sprintf(fleetText, quantize.Draft00), "    local: true\n", counters, 1))); err != nil {
+		t.Fatal(err)
+	}
+	a := b.start(t, "--metrics", metricsAt)
+	p := startPrometheus(t, b.s1, inTheClear, quicker(t))
+	a.live()
+	p.await("up", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "1" })
+	p.resolves()
+	ready := func(want int) {
+		t.Helper()
+		res, err := p.client.Get("http://" + metricsAt + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != want {
+			t.Errorf("/readyz: %d %s %v, want %d", res.StatusCode, text, err, want)
+		}
+	}
+	ready(http.StatusOK)
+
+	// Before its counters can be seen to stand still they have to be known to move.
+	a.await("that the counters are current", func(s *api.Status) bool { return s.Cycle.Count > 40 })
+	f.is.Store(true)
+	p.fires("CsigCountersFrozen")
+	ready(http.StatusServiceUnavailable)
+	f.is.Store(false)
+	p.resolves()
+
+	b.run(t, "ip", "link", "set", b.egress.Name, "name", "foo")
+	p.fires("CsigPortRefused")
+	b.run(t, "ip", "link", "set", "foo", "name", b.egress.Name)
+	p.resolves()
+
+	stopped := a.await("its lapses", func(*api.Status) bool { return true }).Cycle.Lapses
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.fires("CsigDown")
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.fires("CsigLeaseLapsed")
+	if s := a.await("a lapse", func(s *api.Status) bool { return s.Cycle.Lapses > stopped }); s.Cycle.LastLapseNS <= 0 {
+		t.Errorf("%+v", s.Cycle)
+	}
+	p.resolves()
+
+	if err := a.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-a.ended
+	p.fires("CsigDown")
+	again := b.start(t, "--metrics", metricsAt)
+	again.live()
+	p.resolves()
+	ready(http.StatusOK)
+}

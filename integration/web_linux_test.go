@@ -1,0 +1,42 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/web/webtest"
+)
+
+// TestLongPageOfAKernelSwitch has a Chromium follow the page of a real agent while the load of its
+// port changes: the page shows what the agent writes into frames.
+func TestLongPageOfAKernelSwitch(t *testing.T) {
+	b := newBed(t, quantize.Draft00)
+	b.setLoad(t, roomy)
+	a := b.start(t, "--web", "127.0.0.1:8080")
+	a.await("a live port", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	page := webtest.New(t, webtest.Options{Wrap: []string{"nsenter", fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), b.s1.FD())}}, "127.0.0.1:8080")
+	page.Open("http://127.0.0.1:8080/")
+	page.Await(`document.querySelector("#rows th")?.textContent === "s1:swp3"`)
+	page.Await(`document.querySelectorAll("#map .switch, #map .host").length === 2`)
+	shows := func(load uint64) {
+		t.Helper()
+		page.Await(fmt.Sprintf(`document.querySelector("#rows tr").children[6].textContent.startsWith("abw %d (5), abwc %d (9)")`, b.want(quantize.MinABW, load), b.want(quantize.MinABWC, load)))
+	}
+	shows(roomy)
+	busy := midLoads(t, b, 3)[0]
+	b.setLoad(t, busy)
+	shows(busy)
+	b.setLoad(t, roomy)
+	shows(roomy)
+
+	// The agent is gone: the page says that it is not live, and does not show its last values as new.
+	if err := a.signal(syscall.SIGKILL); err == nil {
+		t.Error("the agent ended well")
+	}
+	page.Await(`document.body.classList.contains("late") && document.getElementById("live").textContent.startsWith("Not live")`)
+	page.Problems() // of the connection that is gone
+}
