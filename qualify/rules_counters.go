@@ -17,12 +17,12 @@ const (
 	gapBytes = 20 // preamble and gap
 )
 
-// counterPatience is how long a counter may take to show traffic, and refreshes how
-// many of its refreshes are awaited.
-const (
-	counterPatience = time.Minute
-	refreshes       = 3
-)
+// refreshes is how many refreshes of a counter are awaited.
+const refreshes = 3
+
+// counterPatience is how long a counter may take to show traffic: a minute, unless the bench
+// has another Patience.
+func (t *Trial) counterPatience() time.Duration { return 30 * t.Patience }
 
 // burst is how many frames of one size are counted at a time.
 const burst = 64
@@ -41,7 +41,11 @@ func counterAge(ctx context.Context, t *Trial) error {
 	if err := vendors.Wait(ctx, still); err != nil {
 		return err
 	}
-	if err := r.age(ctx); err != nil {
+	// Of counters that stand still nothing else is a control.
+	if _, err := t.Exchange(ctx, 0, []Frame{{To: 1}}); err != nil {
+		return err
+	}
+	if stuck, err := r.age(ctx); err != nil || stuck {
 		return err
 	}
 	if err := r.bytes(ctx); err != nil {
@@ -71,7 +75,7 @@ type reading struct {
 func (r *reading) read(ctx context.Context) (s counters.Sample, err error) {
 	for began := time.Now(); ; {
 		r.buf, err = r.t.Counters.Read(ctx, r.buf)
-		if !errors.Is(err, counters.ErrUnfinished) || ctx.Err() != nil || time.Since(began) > counterPatience {
+		if !errors.Is(err, counters.ErrUnfinished) || ctx.Err() != nil || time.Since(began) > r.t.counterPatience() {
 			break
 		}
 	}
@@ -89,13 +93,14 @@ func (r *reading) read(ctx context.Context) (s counters.Sample, err error) {
 	return r.buf[at], nil
 }
 
-// age sends frames all the time, and measures how often the counter changes.
-func (r *reading) age(ctx context.Context) error {
+// age sends frames all the time, and measures how often the counter changes. One that is
+// stuck does so once at most.
+func (r *reading) age(ctx context.Context) (stuck bool, err error) {
 	t := r.t
 	var at []time.Time // of changes
 	reads, took := 0, time.Duration(0)
 	last := r.now
-	err := t.steady(ctx, func(ctx context.Context) error {
+	err = t.steady(ctx, func(ctx context.Context) error {
 		for began := time.Now(); len(at) <= refreshes; {
 			before := time.Now()
 			s, err := r.read(ctx)
@@ -107,7 +112,7 @@ func (r *reading) age(ctx context.Context) error {
 				at = append(at, time.Now())
 			}
 			last = s
-			if time.Since(began) > counterPatience {
+			if time.Since(began) > t.counterPatience() {
 				return nil
 			}
 			if err := vendors.Wait(ctx, 10*time.Millisecond); err != nil {
@@ -117,13 +122,13 @@ func (r *reading) age(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(at) < 2 {
-		t.Fault("counters-stuck", "in %v of traffic the counters of %s changed %d times", counterPatience, t.Ports[1].Name, len(at))
-		return nil
+		t.Fault("counters-stuck", "in %v of traffic the counters of %s changed %d times", t.counterPatience(), t.Ports[1].Name, len(at))
+		return true, nil
 	}
-	for i := 2; i < len(at); i++ { // the first change may be in the middle of a period
+	for i := min(2, len(at)-1); i < len(at); i++ { // the first may be short: by frames of before
 		r.period = max(r.period, at[i].Sub(at[i-1]))
 	}
 	resolution := 10*time.Millisecond + took/time.Duration(reads)
@@ -138,7 +143,7 @@ func (r *reading) age(ctx context.Context) error {
 	if r.period > t.interval()+resolution {
 		t.Fault("counters-stale", "the counters are refreshed every %v: that is more than the domain's interval of %v, and samples in between repeat old values", r.period.Round(time.Millisecond), t.interval())
 	}
-	return nil
+	return false, nil
 }
 
 // steady sends a frame every few milliseconds while f runs.
@@ -174,7 +179,7 @@ func (t *Trial) steady(ctx context.Context, f func(ctx context.Context) error) e
 
 // patience is for how long the counters may change: slow ones get several refreshes.
 func (r *reading) patience() time.Duration {
-	return 30*r.t.Patience + 2*refreshes*r.period
+	return r.t.counterPatience() + 2*refreshes*r.period
 }
 
 // settled waits until the counters have everything that was sent, and does not change any
@@ -189,7 +194,7 @@ func (r *reading) settled(ctx context.Context, packets uint64) (counters.Sample,
 		if s.Packets != last.Packets || s.Octets != last.Octets {
 			last, changed = s, time.Now()
 		}
-		if time.Since(changed) > r.period+r.period/2+still && (packets == 0 || s.Packets-r.now.Packets >= packets || time.Since(began) > counterPatience) {
+		if time.Since(changed) > r.period+r.period/2+still && (packets == 0 || s.Packets-r.now.Packets >= packets || time.Since(began) > t.counterPatience()) {
 			return s, nil
 		}
 		if time.Since(began) > r.patience() {

@@ -2,6 +2,7 @@ package qualify
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,5 +29,47 @@ func TestCountersNeverStill(t *testing.T) {
 	r := reading{t: &Trial{Bench: b}}
 	if _, err := r.settled(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "the switch sends by itself") {
 		t.Error(err)
+	}
+}
+
+// lagging is a counter that is refreshed so often; 0: never.
+type lagging struct {
+	counters.Source
+	every time.Duration
+	began time.Time
+}
+
+func (s *lagging) Read(context.Context, []counters.Sample) ([]counters.Sample, error) {
+	n := uint64(0)
+	if s.every > 0 {
+		n = uint64(time.Since(s.began) / s.every)
+	}
+	return []counters.Sample{{Port: "p2", Packets: n}}, nil
+}
+
+// TestCountersStuck: counters that do not change under traffic are a fault, and no reason not
+// to test them.
+func TestCountersStuck(t *testing.T) {
+	b, _ := cabled(t)
+	b.Patience, b.Counters = 20*time.Millisecond, &lagging{}
+	list := slices.DeleteFunc(Rules(), func(e Experiment) bool { return e.ID != "counters" })
+	r, err := Run(t.Context(), b, options(t, list...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Result("counters"); res.Outcome != Fail || !res.Has("counters-stuck") {
+		t.Errorf("%s: %s %v", res.Outcome, res.Found, res.Faults)
+	}
+}
+
+// TestCountersSlow: two refreshes in all of the time that they are given are a period, too.
+func TestCountersSlow(t *testing.T) {
+	b, _ := cabled(t)
+	b.Patience, b.Profile.Interval = 100*time.Millisecond, 100*time.Millisecond
+	b.Start(1)
+	b.Counters = &lagging{every: 1200 * time.Millisecond, began: time.Now()}
+	r := reading{t: &Trial{Bench: b}}
+	if stuck, err := r.age(t.Context()); err != nil || stuck || r.period < time.Second || !r.t.Has("counters-stale") {
+		t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
 	}
 }
