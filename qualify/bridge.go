@@ -220,6 +220,9 @@ var reserved = []struct {
 }
 
 func runReserved(ctx context.Context, t *Trial) error {
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	var frames []Frame
 	for _, r := range reserved {
 		frames = append(frames, Frame{To: 1, Dst: r.dst}, Frame{To: 1, Dst: r.dst, Tags: VLAN(t.Profile.TPID, 0x2f7e)})
@@ -247,6 +250,9 @@ const stormFrames = 2000
 func runStorm(ctx context.Context, t *Trial) error {
 	broadcast := MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	tag := VLAN(t.Profile.TPID, 0x2f7e)
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	var share [4]float64
 	for i, f := range []Frame{{To: 1, Dst: broadcast}, {To: 1, Dst: broadcast, Tags: tag}, {To: 1}, {To: 1, Tags: tag}} {
 		seen, err := t.Exchange(ctx, 0, slices.Repeat([]Frame{f}, stormFrames))

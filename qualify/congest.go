@@ -269,6 +269,9 @@ func runQueue(ctx context.Context, t *Trial) error {
 	if err := t.Positive("frames without the tag of a high priority overtake others", true, ""); err != nil {
 		return err
 	}
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	for _, row := range []struct {
 		asked       bool
 		first, then Frame

@@ -157,10 +157,11 @@ func datagram(format uint32, header []byte) []byte {
 
 // TestSFlow: what a switch's samples show of the tag.
 func TestSFlow(t *testing.T) {
+	few := 0 // samples of tags
 	for _, tc := range []struct {
 		name    string
 		format  uint32
-		sample  func(f []byte) []byte // nil: not sampled
+		sample  func(f []byte) []byte // nil: of a switch that drops tags
 		outcome Outcome
 		want    string
 	}{
@@ -185,6 +186,15 @@ func TestSFlow(t *testing.T) {
 			}
 			return f
 		}, Fail, "sflow-lost"},
+		{"few of tags", flowSample, func(f []byte) []byte {
+			if hasTag(f) {
+				if few++; few%20 > 0 {
+					return nil
+				}
+			}
+			return f
+		}, Fail, "sflow-lost"},
+		{"the tag does not pass", flowSample, nil, NotTested, "no frame with the tag arrives"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +212,10 @@ func TestSFlow(t *testing.T) {
 			b := softBench(t, 2, s)
 			b.SFlow = conn
 			s.treat = func(from, to int, f []byte) []byte {
-				if n++; n%7 == 0 && from == 0 && to == 1 {
+				if tc.sample == nil && hasTag(f) {
+					return nil
+				}
+				if n++; tc.sample != nil && n%7 == 0 && from == 0 && to == 1 {
 					if header := tc.sample(f); header != nil {
 						if _, err := agent.Write(datagram(tc.format, header)); err != nil {
 							t.Error(err)

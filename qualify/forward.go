@@ -132,6 +132,19 @@ func tciFault(s *Seen, at int) string {
 	return strings.Join(append(names, "altered"), "-")
 }
 
+// arriving is how many frames with the tag show that none arrives.
+const arriving = 16
+
+// passing is the error of a path on which no frame with the tag arrives: what else the switch
+// does with the tag cannot be seen there.
+func (t *Trial) passing(ctx context.Context) error {
+	seen, err := t.Exchange(ctx, 0, slices.Repeat([]Frame{{To: 1, Tags: VLAN(t.Profile.TPID, 0x2f7e)}}, arriving))
+	if err == nil && !slices.ContainsFunc(seen, func(s Seen) bool { return s.Count(1) > 0 }) {
+		err = Cannot("no frame with the tag arrives: see the experiments tpid and vids")
+	}
+	return err
+}
+
 // outer is where the outermost tag of a frame stands.
 const outer = 12
 

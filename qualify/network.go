@@ -3,6 +3,7 @@ package qualify
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -50,6 +51,9 @@ func ipFrameWith(to int, tos uint8, tags []byte, source uint16) Frame {
 }
 
 func runDSCP(ctx context.Context, t *Trial) error {
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	tag := VLAN(t.Profile.TPID, 0x2f7e)
 	var frames []Frame
 	for tos := range 256 {
@@ -133,7 +137,35 @@ func runACL(ctx context.Context, t *Trial) error {
 			left = append(left, int(vid))
 		}
 	}
-	return t.alike(passed, left, "frames with them arrive at no address", "the ACL drops frames with %d VIDs as those without the tag")
+	if err := t.alike(passed, left, "frames with them arrive at no address", "the ACL drops frames with %d VIDs as those without the tag"); err != nil || len(t.Faults) > 0 {
+		return err
+	}
+	return t.aclWithRules(ctx, allowed)
+}
+
+// aclWithRules tries whether csig's rules take frames before the ACL drops them.
+func (t *Trial) aclWithRules(ctx context.Context, allowed MAC) error {
+	tci, err := t.ruled(ctx)
+	if why := (*notTested)(nil); errors.As(err, &why) {
+		t.Note("not tried with rules: %s", why.why)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tag := VLAN(t.Profile.TPID, tci)
+	seen, err := t.several(ctx, 0, []Frame{{To: 1, Dst: deniedAddress, Tags: tag}, {To: 1, Dst: allowed, Tags: tag}})
+	switch {
+	case err != nil:
+		return err
+	case seen[0].reached(1):
+		t.Fault("acl-shadowed", "a frame with the tag passes, where csig's rules rewrite it, an ACL that drops it without them")
+	case !seen[1].reached(1):
+		t.Note("not tried with rules: with them frames with the tag arrive at no address")
+		return nil
+	}
+	t.Found("%s, with csig's rules and without", t.Result.Found)
+	return nil
 }
 
 // alike ends an experiment about the sampled VIDs: of those that are left out nothing is

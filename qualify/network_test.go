@@ -239,6 +239,15 @@ func TestNetworkFaults(t *testing.T) {
 			}
 			return f
 		}}, Fail, "storm-bypassed"},
+		{"storm control, all tags lost", "storm", 2, &soft{losesTagged: 1, treat: func(_, _ int, f []byte) []byte {
+			if broadcast(f) {
+				return limited(f)
+			}
+			return f
+		}}, NotTested, "no frame with the tag arrives"},
+		{"all tags lost", "mtu", 2, &soft{losesTagged: 1}, NotTested, "no frame with the tag arrives"},
+		{"all tags lost", "bpdu-lldp", 2, &soft{losesTagged: 1}, NotTested, "no frame with the tag arrives"},
+		{"all tags lost", "dscp", 2, &soft{losesTagged: 1}, NotTested, "no frame with the tag arrives"},
 		{"storm control of unicast with tags", "storm", 2, &soft{treat: func(_, _ int, f []byte) []byte {
 			if hasTag(f) {
 				return limited(f)

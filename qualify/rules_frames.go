@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -68,9 +69,8 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	// Until rules are on the wire everything passes.
 	for port := range 2 {
-		if _, err := t.onWire(ctx, &setup, local{0, 1}, port); err != nil {
+		if err := t.inEffect(ctx, &setup, local{0, 1}, port); err != nil {
 			return err
 		}
 	}
@@ -106,6 +106,24 @@ func leavesAlone(ctx context.Context, t *Trial) error {
 		t.Note("no frame with a VLAN tag passes these ports, so that none was tried: make both members of one to try it")
 	}
 	return nil
+}
+
+// inEffect is the error of a port whose rules rewrite no tag, right or wrong: everything passes
+// there as without rules.
+func (t *Trial) inEffect(ctx context.Context, setup *vendors.Setup, l local, port int) error {
+	rewrites, err := t.onWire(ctx, setup, l, port)
+	if err == nil && !rewrites { // not as they should: that is for the experiment rewrite
+		var seen []Seen
+		seen, err = t.insist(ctx, 1-port, tagged(port, setup.TPID, probes(setup)...))
+		rewrites = slices.ContainsFunc(seen, func(s Seen) bool {
+			sent, got, _ := tagOf(&s)
+			return got != sent
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return t.Positive("rules rewrite tags", rewrites, "out of %s none within %v: see the experiments rule-key and rewrite", t.Ports[port].Name, t.patience())
 }
 
 // strip has a port remove tags.

@@ -2,6 +2,7 @@ package qualify_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,11 +24,17 @@ func labBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench
 
 func labOf(t testing.TB, faults qualifytest.Faults, ports int) (*qualify.Bench, *qualifytest.Lab) {
 	t.Helper()
+	return labWith(t, qualifytest.Config{Faults: faults}, ports)
+}
+
+func labWith(t testing.TB, cfg qualifytest.Config, ports int) (*qualify.Bench, *qualifytest.Lab) {
+	t.Helper()
 	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := qualifytest.NewLab(t, qualifytest.Config{TPID: f.Profile.TPID, Faults: faults, Octets: 1<<32 - 100_000}, ports)
+	cfg.TPID, cfg.Octets = f.Profile.TPID, 1<<32-100_000
+	lab := qualifytest.NewLab(t, cfg, ports)
 	b := &qualify.Bench{Device: f.Devices[0], Profile: &f.Profile, Policy: f.Policy, Driver: lab.Driver(), Means: qualify.Means{
 		Reopen:   func(context.Context) (vendors.Driver, error) { return lab.Driver(), nil },
 		Restart:  func(context.Context) error { lab.Restart(); return nil },
@@ -86,14 +93,14 @@ func TestLongFaults(t *testing.T) {
 		want   string
 	}{
 		{"healthy", qualifytest.Faults{}, ""},
-		{"match sees the bridging VLAN", qualifytest.Faults{MatchesBridgingVLAN: true}, "entries hitless link-flap restart rewrite:not-rewritten rule-change rule-key:no-rewrite session-lost"},
+		{"match sees the bridging VLAN", qualifytest.Faults{MatchesBridgingVLAN: true}, "entries hitless link-flap restart rewrite:not-rewritten rule-change rule-key:no-rewrite session-lost untagged"},
 		{"ignores PCP", qualifytest.Faults{IgnoresPCP: true}, "entries hitless link-flap restart rewrite:not-rewritten rewrite:rewritten-wrongly rewrite:wrong-value rule-change rule-key:wrong-key session-lost"},
 		{"rewrite clears DEI", qualifytest.Faults{RewriteClearsDEI: true}, "rewrite:dei-altered"},
 		{"loses DEI", qualifytest.Faults{LosesDEI: true}, "marks:marks-dei-altered"},
 		{"remarks PCP", qualifytest.Faults{RemarksPCP: true}, "marks:marks-pcp-altered positions:behind-1-altered positions:behind-2-altered tpid:tag-pcp-altered"},
 		{"VID 4095 dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, "vids:vid-4095-lost"},
 		{"reserved VIDs dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 1002, Last: 1005}}}, "flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown vids:vid-1002-1005-lost"},
-		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp:pvst-tagged bridging:bridging-follows-vid counters dscp:ip-lost entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu:mtu-tag positions:behind-1-lost positions:behind-2-lost restart rewrite rule-change rule-key session-lost storm:storm-limits-tagged strip:strip-lost tpid:tag-lost vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},
+		{"bridges by VID", qualifytest.Faults{BridgesByVID: true}, "bpdu-lldp bridging:bridging-follows-vid counters dscp entries flooding:flooding-broadcast flooding:flooding-known flooding:flooding-multicast flooding:flooding-unknown hitless latency learning:learning-follows-vid learning:learning-not-from-tagged link-flap marks:marks-lost mtu positions:behind-1-lost positions:behind-2-lost restart rewrite rule-change rule-key session-lost strip:strip-lost tpid:tag-lost untagged vids:vid-1002-1005-lost vids:vid-3968-4094-lost vids:vid-4095-lost vids:vid-ordinary-range-lost"},
 		{"rules take VLANs", qualifytest.Faults{RulesTakeVLANs: true}, "untagged:frame-without-tag-altered"},
 		{"strips payload", qualifytest.Faults{StripsPayload: true}, "strip:strip-altered"},
 		{"not hitless", qualifytest.Faults{Gap: 20 * time.Millisecond}, "hitless:change-not-hitless"},
@@ -140,7 +147,7 @@ func TestFaults(t *testing.T) {
 		{"few frames lost", "rule-key rewrite untagged", qualifytest.Faults{LosesOneIn: 90}, "untagged:random-loss"},
 		{"few frames lost under way", "session-lost", qualifytest.Faults{LosesOneIn: 50}, "session-lost"},
 		{"few frames doubled under way", "session-lost", qualifytest.Faults{DoublesOneIn: 50}, "session-lost"},
-		{"of one port's key", "rule-key rewrite", qualifytest.Faults{RulesOf: "p1", MatchesBridgingVLAN: true}, "rewrite:not-rewritten rule-key:no-rewrite"},
+		{"of one port's key", "rule-key rewrite untagged", qualifytest.Faults{RulesOf: "p1", MatchesBridgingVLAN: true}, "rewrite:not-rewritten rule-key:no-rewrite untagged"},
 		{"of one port's end", "session-lost", qualifytest.Faults{RulesOf: "p1", LeaseForever: true}, "session-lost:no-fallback"},
 		{"of one port's rules", "rewrite untagged strip hitless session-lost link-flap", qualifytest.Faults{
 			RulesOf: "p1", RewriteClearsDEI: true, RulesTakeVLANs: true, StripsPayload: true, Gap: 20 * time.Millisecond, NoFallback: true, ForgetsOnLinkDown: true,
@@ -155,6 +162,20 @@ func TestFaults(t *testing.T) {
 		t.Parallel()
 		atFaults(t, 2, qualifytest.Faults{Counters32: true}, "counters:wraps-at-32-bits", only("counters"))
 	})
+}
+
+// TestACLWithRules: an ACL that drops frames with the tag has to do so where rules take them, too.
+func TestACLWithRules(t *testing.T) {
+	for _, shadows := range []bool{false, true} {
+		t.Run(fmt.Sprint(shadows), func(t *testing.T) {
+			t.Parallel()
+			b, _ := labWith(t, qualifytest.Config{Denies: [6]byte{0x02, 0xc5, 0x53, 0xac, 0x10, 0x01}, Faults: qualifytest.Faults{ShadowsACL: shadows}}, 2)
+			res := run(t, b, qualify.Options{Experiments: only("acl")}).Result("acl")
+			if want := map[bool]qualify.Outcome{false: qualify.Pass, true: qualify.Fail}[shadows]; res.Outcome != want || res.Has("acl-shadowed") != shadows || !shadows && !strings.HasSuffix(res.Found, "with csig's rules and without") {
+				t.Errorf("%s: %s %v %v", res.Outcome, res.Found, res.Faults, res.Notes)
+			}
+		})
+	}
 }
 
 // only are the experiments of these IDs.

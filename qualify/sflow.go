@@ -22,11 +22,16 @@ const (
 	sampling      = time.Minute
 	sflowBatch    = 64                      // frames of each kind at a time
 	sflowFlush    = 1200 * time.Millisecond // agents send what they have each second
+
+	fewer = 8 // times as many of the one kind as of the other are no chance
 )
 
 func runSFlow(ctx context.Context, t *Trial) error {
 	if t.SFlow == nil {
 		return Cannot("csig has to be the collector: --sflow ADDRESS:6343, an address of this machine; configure at the switch sFlow version 5 to it, and for %s to sample one frame in 100 or more, with headers of 128 bytes", t.Ports[0].Name)
+	}
+	if err := t.passing(ctx); err != nil {
+		return err
 	}
 	c := collector{run: t.Bench.run, sent: map[uint64]*Seen{}}
 	stop := c.listen(t.SFlow)
@@ -67,8 +72,8 @@ func runSFlow(ctx context.Context, t *Trial) error {
 		t.Fault("sflow-tag-missing", "samples lack the tag: %s", c.without)
 	case c.other != "":
 		t.Fault("sflow-altered", "samples are not as the frame was: %s", c.other)
-	case c.tagged == 0 && c.plain >= samplesWanted:
-		t.Fault("sflow-lost", "frames with the tag are not sampled: %d samples came of frames without it, of as many frames", c.plain)
+	case c.plain >= samplesWanted && c.tagged*fewer < c.plain:
+		t.Fault("sflow-lost", "frames with the tag are not sampled as others: %d samples came of them, and %d of as many frames without it", c.tagged, c.plain)
 	case c.tagged == 0:
 		return Cannot("%d samples came within %v, and %d are needed: have %s sample one frame in 100 or more", c.plain, sampling, samplesWanted, t.Ports[0].Name)
 	}

@@ -150,6 +150,9 @@ func (t *Trial) raise() string {
 
 func runMTU(ctx context.Context, t *Trial) error {
 	const header, tagSize, usual = 14, 4, 1500
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	can := min(t.Ports[0].MTU, t.Ports[1].MTU) + header // what the cards send
 	without, err := t.largest(ctx, nil, can)
 	if err != nil {
@@ -235,22 +238,28 @@ func runLatency(ctx context.Context, t *Trial) error {
 
 // latencyOfRules is the median of frames whose tag a rule rewrites, and of those without.
 func (t *Trial) latencyOfRules(ctx context.Context) (with, without time.Duration, err error) {
-	if err := t.canUpdate(ctx); err != nil {
+	tci, err := t.ruled(ctx)
+	if err != nil {
 		return 0, 0, err
+	}
+	without, with, err = t.latencies(ctx, tci)
+	return with, without, err
+}
+
+// ruled has rules rewrite tags that leave the second port, and returns one that they do.
+func (t *Trial) ruled(ctx context.Context) (tci uint16, err error) {
+	if err := t.canUpdate(ctx); err != nil {
+		return 0, err
 	}
 	setup, err := t.program(ctx, held, heldFor)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	all, err := t.onWire(ctx, &setup, held, 1)
 	if err == nil && !all {
 		err = Cannot("no value is on the wire within %v: see the experiments rule-key and rewrite", t.patience())
 	}
-	if err != nil {
-		return 0, 0, err
-	}
-	without, with, err = t.latencies(ctx, probes(&setup)[0])
-	return with, without, err
+	return probes(&setup)[0], err
 }
 
 // latencies are the medians of frames without the tag and with it, sent in turn.

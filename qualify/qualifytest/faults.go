@@ -38,6 +38,7 @@ type Faults struct {
 	AckEarly            time.Duration // the hardware has a change so much later than it is acknowledged
 	ForgetsOnLinkDown   bool          // TPID and rules of a port are gone when its link comes back
 	LeaseForever        bool          // a lease never ends
+	ShadowsACL          bool          // frames that rules look at pass ACLs
 	NoFallback          bool          // the rules are gone when the lease ends, and the fallback with them
 
 	// Counters.

@@ -64,8 +64,12 @@ func (s *Switch) receive(in *port, frame []byte) {
 		s.stations[station{table, [6]byte(frame[6:12])}] = in
 	}
 	out := s.stations[station{table, [6]byte(frame[:6])}]
+	denied := s.cfg.Denies != [6]byte{} && s.cfg.Denies == [6]byte(frame[:6])
 	twice := p.csig != 0 && f.DoublesOneIn > 0 && s.tagged%f.DoublesOneIn == 0
 	for _, to := range s.ports {
+		if denied && !(f.ShadowsACL && p.csig != 0 && to.hw.action == vlanrules.Update) {
+			continue
+		}
 		if to != in && (out == nil || out == to) {
 			to.emit(s, frame, vlan, now)
 			if twice {
