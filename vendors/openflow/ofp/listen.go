@@ -22,6 +22,7 @@ type listener struct {
 	room chan struct{}
 
 	mu      sync.Mutex
+	hosts   map[string]int   // connections in room, by their host
 	links   map[uint64]*link // by datapath ID
 	refused []string         // the newest
 	note    func(string)     // is called for new ones; nil: none is
@@ -33,8 +34,10 @@ type listener struct {
 var listeners = map[string]*listener{}
 
 const (
-	// maxHandshakes bounds the connections whose switch is not known yet.
+	// maxHandshakes bounds the connections whose switch is not known yet, and maxOfHost those of
+	// one host, which keeps out no other.
 	maxHandshakes = 256
+	maxOfHost     = 64
 	// maxRefusals bounds the refused connections that are kept for error messages.
 	maxRefusals = 4
 	// maxRefusal bounds one of them, in bytes.
@@ -56,7 +59,7 @@ func (l *link) listen() error {
 		if err != nil {
 			return fmt.Errorf("openflow: %w", err)
 		}
-		ln = &listener{addr: l.cfg.Listen, l: at, tls: files, room: make(chan struct{}, maxHandshakes), links: map[uint64]*link{}}
+		ln = &listener{addr: l.cfg.Listen, l: at, tls: files, room: make(chan struct{}, maxHandshakes), hosts: map[string]int{}, links: map[uint64]*link{}}
 		listeners[ln.addr] = ln
 		go ln.accept()
 	case ln.tls != files:
@@ -98,19 +101,45 @@ func (ln *listener) accept() {
 			<-time.After(50 * time.Millisecond)
 			continue
 		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		if !ln.enters(host) {
+			c.Close()
+			ln.refuse(c, fmt.Errorf("%d others of this host are connecting", maxOfHost))
+			continue
+		}
 		select {
 		case ln.room <- struct{}{}:
 			go func() {
-				defer func() { <-ln.room }()
+				defer func() { ln.leaves(host); <-ln.room }()
 				if err := ln.greet(c); err != nil {
 					c.Close()
 					ln.refuse(c, err)
 				}
 			}()
 		default:
+			ln.leaves(host)
 			c.Close()
 			ln.refuse(c, fmt.Errorf("%d others are connecting", maxHandshakes))
 		}
+	}
+}
+
+// enters counts a connection of a host; false where it has enough.
+func (ln *listener) enters(host string) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.hosts[host] == maxOfHost {
+		return false
+	}
+	ln.hosts[host]++
+	return true
+}
+
+func (ln *listener) leaves(host string) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.hosts[host]--; ln.hosts[host] == 0 {
+		delete(ln.hosts, host)
 	}
 }
 

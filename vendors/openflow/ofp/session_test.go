@@ -235,6 +235,27 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestSilentHost: one host that connects and says nothing, as often as it can, keeps out no other.
+func TestSilentHost(t *testing.T) {
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	for range maxHandshakes {
+		c, err := other.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	until(t, "none of its connections is refused", func() bool { return strings.Contains(s.l.listener.refusals(), "others of this host") })
+	(&peer{id: 1}).dials(t, s.Addr())
+	await(t, s)
+	s.l.listener.mu.Lock()
+	defer s.l.listener.mu.Unlock()
+	if n := s.l.listener.hosts["127.0.0.2"]; n != maxOfHost {
+		t.Errorf("%d connections of the other host wait", n)
+	}
+}
+
 // TestNotesAreFew: a refusal that repeats is noted once, and of many few a minute are.
 func TestNotesAreFew(t *testing.T) {
 	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
