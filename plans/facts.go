@@ -77,6 +77,9 @@ func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
 		if q.VLANsUnchanged != nil {
 			need("vlans_unchanged", q.VLANsUnchanged)
 		}
+		if q.Reasons["lease"] != "" { // else the device has none, and its driver says so
+			need("lease", q.Lease)
+		}
 	}
 	if strips {
 		need("strip", q.Strip)

@@ -126,12 +126,16 @@ func TestUntested(t *testing.T) {
 		setups []*vendors.Setup
 		want   string
 	}{
-		"no facts":              {nil, nil, []*vendors.Setup{setup(vlanrules.Strip)}, "no facts are of its model"},
-		"nothing to do":         {measuredFacts(), nil, []*vendors.Setup{setup(vlanrules.Passthrough)}, ""},
-		"update alone":          {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
-		"hitless":               {rulesRight(), func(q *inventory.Facts) { q.Hitless = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
-		"update wrong":          {rulesRight(), func(q *inventory.Facts) { q.UpdateExact = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "update_exact failed"},
-		"VLANs altered":         {rulesRight(), func(q *inventory.Facts) { q.VLANsUnchanged = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "vlans_unchanged failed"},
+		"no facts":      {nil, nil, []*vendors.Setup{setup(vlanrules.Strip)}, "no facts are of its model"},
+		"nothing to do": {measuredFacts(), nil, []*vendors.Setup{setup(vlanrules.Passthrough)}, ""},
+		"update alone":  {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
+		"hitless":       {rulesRight(), func(q *inventory.Facts) { q.Hitless = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
+		"update wrong":  {rulesRight(), func(q *inventory.Facts) { q.UpdateExact = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "update_exact failed"},
+		"VLANs altered": {rulesRight(), func(q *inventory.Facts) { q.VLANsUnchanged = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "vlans_unchanged failed"},
+		"no fallback": {rulesRight(), func(q *inventory.Facts) {
+			q.Lease, q.Reasons = no(), inventory.FactReasons{"lease": "the last value stays"}
+		}, []*vendors.Setup{setup(vlanrules.Update)}, untested + "lease failed"},
+		"no lease":              {rulesRight(), func(q *inventory.Facts) { q.Lease = no() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
 		"strip alone":           {measuredFacts(), func(q *inventory.Facts) { q.Strip = yes() }, []*vendors.Setup{setup(vlanrules.Strip)}, ""},
 		"strip wrong":           {rulesRight(), func(q *inventory.Facts) { q.Strip, q.Hitless = no(), no() }, []*vendors.Setup{setup(vlanrules.Strip)}, untested + "strip failed"},
 		"strip in another step": {measuredFacts(), func(q *inventory.Facts) { q.UpdateExact = yes() }, []*vendors.Setup{setup(vlanrules.Update), setup(vlanrules.Update, vlanrules.Strip)}, untested + "they have no strip"},
