@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -23,6 +25,7 @@ type withDeadMan struct {
 	after   time.Duration
 	broken  bool // it never fires
 	gone    bool // another process has removed it
+	slow    time.Duration
 	arms    int
 	renewed int
 }
@@ -35,6 +38,7 @@ func (g *withDeadMan) fired() bool {
 }
 
 func (g *withDeadMan) ArmDeadMan(_ context.Context, after time.Duration) (time.Duration, error) {
+	time.Sleep(g.slow)
 	g.arms++
 	g.gone = false
 	g.after = after.Round(time.Second) + time.Second // its clock has seconds
@@ -336,6 +340,27 @@ func TestDeadManNotNeeded(t *testing.T) {
 		cycles(t, b, 10)
 		if s := b.Status(); len(h.updates) != 0 || !strings.Contains(s.Cycle.LastError, "cannot arm the dead-man") {
 			t.Errorf("%d updates: %s", len(h.updates), s.Cycle.LastError)
+		}
+	})
+}
+
+// TestNoAdviceForArming: many lines of configuration take longer than an interval once, and a
+// longer schedule is not advised for that.
+func TestNoAdviceForArming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, g := deadManTest(t, &script{})
+		g.slow = 3 * interval
+		var out bytes.Buffer
+		logger := logrus.New()
+		logger.SetOutput(&out)
+		a.log = logrus.NewEntry(logger)
+		stop := run(t, a)
+		time.Sleep(10 * interval)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if g.arms == 0 || a.Status().Cycle.Skipped == 0 || strings.Contains(out.String(), "lengthen the schedule") {
+			t.Errorf("armed %d times, %d ticks skipped:\n%s", g.arms, a.Status().Cycle.Skipped, out.String())
 		}
 	})
 }
