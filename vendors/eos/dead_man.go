@@ -220,6 +220,16 @@ func (d *Driver) fallen(v *view, port string) (names []string) {
 	return names
 }
 
+// fell reports whether there are flows that the dead-man wrote.
+func (v *view) fell() bool {
+	for name := range v.flows {
+		if r, ok := parseRule(name); ok && r.band == deadBand {
+			return true
+		}
+	}
+	return false
+}
+
 // handler makes or, without lines, removes an event handler.
 func (s *script) handler(v *view, name string, lines []string) {
 	head := "event-handler " + name

@@ -161,3 +161,56 @@ func TestDeadManRefused(t *testing.T) {
 		t.Errorf("%t, %v", fired, err)
 	}
 }
+
+// TestDeadManWritesLate: an action of the dead-man that is under way when everything of csig's is
+// removed leaves no flow behind.
+func TestDeadManWritesLate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(c *Config) { c.Late = time.Millisecond })
+	before := b.Running()
+	b.apply(t, setupFor(ports[1]))
+	if _, err := b.driver.ArmDeadMan(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	name := sorted(b.driver.armed)[0]
+	_, action, _ := strings.Cut(strings.TrimSuffix(b.driver.armed[name][0], "'"), "$'")
+	late := 0
+	b.server.Set(clitest.Faults{After: func(line string) {
+		if line == "commit" && !strings.Contains(b.Running(), name) {
+			if late++; late == 1 {
+				b.Type(strings.Split(action, `\n`)[1:]...) // configure
+			}
+		}
+	}})
+	next := Open(b.driver.cfg) // its agent is gone
+	defer next.Close()
+	if err := next.Remove(t.Context()); err != nil || late != 2 || b.Running() != before {
+		t.Errorf("%v, %d commits, left:\n%s", err, late, b.Running())
+	}
+}
+
+// TestDeadManWritesLateAtAPort: the same where one of two ports goes: it is restored.
+func TestDeadManWritesLateAtAPort(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.apply(t, setupFor(ports[1], ports[2]))
+	if _, err := b.driver.ArmDeadMan(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	armed := b.driver.armed
+	b.apply(t, setupFor(ports[1]))
+	for _, name := range sorted(armed) {
+		if flow := prefix + strings.TrimPrefix(name, deadFlows); b.driver.portOf(flow) == ports[2] {
+			_, action, _ := strings.Cut(strings.TrimSuffix(armed[name][0], "'"), "$'")
+			b.Type(strings.Split(action, `\n`)[1:]...)
+		}
+	}
+	if have, err := b.driver.Observe(t.Context()); err != nil || !strings.Contains(have.Damaged, "has written a flow at "+ports[2]) {
+		t.Errorf("%q, %v", have.Damaged, err)
+	}
+	b.clock += 2 * recheck
+	if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || res.Repaired == "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	b.fellBack(t, 0, 2)
+}

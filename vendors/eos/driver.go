@@ -27,6 +27,7 @@ type Config struct {
 
 	Now    func() time.Time // nil: time.Now
 	Settle time.Duration    // how long flows may take into hardware; 0: 5 s
+	Late   time.Duration    // how long an action of the dead-man may still run when its handler goes; 0: 3 s (assumed)
 }
 
 // DefaultPriority is the lowest priority of csig's flows where Config has none.
@@ -67,6 +68,9 @@ func Open(cfg Config) *Driver {
 	}
 	if cfg.Settle == 0 {
 		cfg.Settle = 5 * time.Second
+	}
+	if cfg.Late == 0 {
+		cfg.Late = 3 * time.Second
 	}
 	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}}
 }
@@ -353,14 +357,29 @@ func (d *Driver) tag(s *script, v *view, tagged map[string]bool, tpid uint16) {
 	}
 }
 
-// Remove deletes everything that is csig's.
+// Remove deletes everything that is csig's, and what the dead-man still writes meanwhile.
 func (d *Driver) Remove(ctx context.Context) error {
 	defer func() { d.trial = nil }()
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	s := newScript()
+	acts := len(v.handlers) > 0 && (d.armed == nil || v.fell())
+	if err := d.remove(ctx); err != nil || !acts {
+		return err
+	}
+	if err := vendors.Wait(ctx, d.cfg.Late); err != nil {
+		return err
+	}
+	if _, err := d.look(ctx); err != nil {
+		return err
+	}
+	return d.remove(ctx)
+}
+
+// remove deletes what a view has of csig's.
+func (d *Driver) remove(ctx context.Context) error {
+	v, s := d.view, newScript()
 	for _, name := range slices.Clone(v.records) {
 		if _, ours := portOf(tpidRecord, name); !ours {
 			s.record(v, name, false)

@@ -1,6 +1,7 @@
 package eos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -233,7 +234,7 @@ func (d *Driver) setup(v *view) vendors.Setup {
 	case len(orphans) > 0:
 		s.Damaged = "there are flows of csig's of no declared forwarding flow: " + orphans[0]
 	case found == 1:
-		s.Damaged = d.missingTPID(v, &s, ports)
+		s.Damaged = cmp.Or(d.missingTPID(v, &s, ports), d.leftOver(v, ports))
 	}
 	for i := range v.ports {
 		name := v.ports[i].name
@@ -262,6 +263,18 @@ func (d *Driver) ownFlows(v *view) (n int) {
 		}
 	}
 	return n
+}
+
+// leftOver is which flow the dead-man has written late at a port that no longer updates, "" for none.
+func (d *Driver) leftOver(v *view, ports []string) string {
+	for i := range d.cfg.Forwarding {
+		if port := d.cfg.Forwarding[i].Port; !slices.Contains(ports, port) {
+			for _, flow := range d.fallen(v, port) {
+				return "the dead-man has written a flow at " + port + ", which does not update: " + flow
+			}
+		}
+	}
+	return ""
 }
 
 // missingTPID is which port that frames come in by does not have the TPID, "" for none.
