@@ -26,6 +26,8 @@ func entries(ctx context.Context, t *Trial) error {
 	}
 	filler, ok := vendors.As[vendors.TableFiller](t.Driver)
 	switch {
+	case !ok && facts.Rules.Entries == 0 && facts.Traits.Table.Is.Sharers != "":
+		return Cannot("its driver cannot fill the table, which has %s too, and names no number: rules for which there is no room are its error, in the experiment rewrite, too", facts.Traits.Table.Is.Sharers)
 	case !ok && facts.Rules.Entries == 0:
 		return Cannot("the table has no limit that can be reached: its entries are in the memory of the switch's CPU, and its driver names no number")
 	case facts.Rules.Entries > most:

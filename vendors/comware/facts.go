@@ -35,7 +35,7 @@ const (
 // 4094, a class matches one 802.1p priority and a range, and each line is a change by
 // itself.
 func Rules() vlanrules.Caps {
-	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, VIDMin: 1, VIDMax: 4094}
+	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Prefixes: true, Txn: vlanrules.TxnEntry, VIDMin: 1, VIDMax: 4094}
 }
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }

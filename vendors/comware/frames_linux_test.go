@@ -133,7 +133,7 @@ func TestFramesOfFullTable(t *testing.T) {
 			}
 		}
 	}
-	l.plane.Set(plane.Faults{Entries: 2})
+	l.plane.Set(plane.Faults{Entries: 12 + 11}) // of a TCAM, for 2688-4094 and 1-1151
 	l.server.Set(clitest.Faults{After: func(line string) {
 		if strings.Contains(line, "classifier") || strings.HasPrefix(line, "display qos") {
 			look(line)

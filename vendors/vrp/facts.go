@@ -32,7 +32,7 @@ const (
 // Rules is the table of a port: its traffic policy. VLAN IDs of classifiers and behaviors
 // are 1 to 4094, and a classifier matches one 802.1p priority and a range.
 func Rules() vlanrules.Caps {
-	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Txn: vlanrules.TxnEntry, VIDMin: 1, VIDMax: 4094}
+	return vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, Prefixes: true, Txn: vlanrules.TxnEntry, VIDMin: 1, VIDMax: 4094}
 }
 
 func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read, From: from} }

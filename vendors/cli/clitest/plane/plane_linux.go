@@ -61,7 +61,7 @@ type Port struct {
 
 // Faults are what the hardware does wrong.
 type Faults struct {
-	Entries  int           // rules beyond so many, over all ports, are accepted and not there; 0: all are
+	Entries  int           // of the TCAM, over all ports: rules for which it has no room are accepted and not there; 0: all are
 	Drop4095 bool          // frames whose outer or inner tag has VID 4095 are dropped
 	LoseDEI  bool          // a rewritten tag loses its DEI
 	Gap      time.Duration // a change removes the port's rules for so long; In is called meanwhile
@@ -159,8 +159,13 @@ func (p *Plane) hold(ports []Port) (held []Port, in []int) {
 	for _, port := range ports {
 		n := len(port.Rules)
 		if p.faults.Entries > 0 {
-			n = min(n, left)
-			left -= n
+			n = slices.IndexFunc(port.Rules, func(r Rule) bool {
+				left -= r.entries()
+				return left < 0
+			})
+			if n < 0 {
+				n = len(port.Rules)
+			}
 		}
 		in = append(in, n)
 		port.Rules = port.Rules[:n]
@@ -309,6 +314,22 @@ func (p *Plane) script(ports []Port) string {
 		}
 	}
 	return b.String()
+}
+
+// entries is how many of a TCAM a rule takes: each has a value and a mask, and a range is several.
+func (r *Rule) entries() int { return max(1, entries(r.Outer)) * max(1, entries(r.Inner)) }
+
+func entries(list []Range) (n int) {
+	for _, r := range list {
+		for at := int(r.First); at <= int(r.Last); n++ {
+			size := 1
+			for at%(2*size) == 0 && at+2*size-1 <= int(r.Last) {
+				size *= 2
+			}
+			at += size
+		}
+	}
+	return n
 }
 
 func (p *Port) outer() string { return fmt.Sprintf("@ll,96,16 0x%04x", p.Outer) }

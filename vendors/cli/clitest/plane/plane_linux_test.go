@@ -48,7 +48,7 @@ func TestPlane(t *testing.T) {
 	}
 	program("[0 3 0]")
 	look("healthy", "[[] [{8100 0006}] [{8100 0fff}] [{8100 0001} {9900 3007}] [{8100 0001} {9900 0008}] [{8100 0001} {9900 2007}] [{8100 0006} {9900 0032}] [{8100 0001} {9900 0fff}] [{8100 0001} {9900 3fff}] [{9900 0096}] [{88a8 0005}]]", nil)
-	p.Set(Faults{Entries: 1, Drop4095: true, LoseDEI: true})
+	p.Set(Faults{Entries: 7, Drop4095: true, LoseDEI: true})
 	program("[0 1 0]")
 	look("faults", "[[] [{8100 0005}] [] [{8100 0001} {9900 2007}] [{8100 0001} {9900 0096}] [{8100 0001} {9900 2007}] [{8100 0005} {9900 0032}] [] [] [{9900 0096}] [{88a8 0005}]]",
 		func(s []Tag) bool { return len(s) > 0 && s[len(s)-1].TCI&0xfff == 0xfff })
