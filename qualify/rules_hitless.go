@@ -73,7 +73,9 @@ func hitless(ctx context.Context, t *Trial) (err error) {
 	t.Measured("frames_wrong", float64(w.third))
 	t.Measured("frames_per_s", float64(w.frames)/w.took.Seconds())
 	t.Measured("resolution_ms", ms(w.gap))
-	if len(t.Faults) == 0 {
+	if len(t.Faults) > 0 {
+		t.Measured("wrong_max_ms", ms(w.wrong))
+	} else {
 		t.Found("each of %d frames out of %s arrived, with a value that was set; during %d of %d changes one was under way every %v or more often, and what lasts less may go unnoticed", w.frames, t.bothNames(), w.counted, w.made, w.gap.Round(time.Microsecond))
 	}
 	return nil
@@ -115,6 +117,9 @@ func (w *watched) changes(ctx context.Context, t *Trial, setup *vendors.Setup, p
 		if len(w.odd) >= recurs {
 			t.Faults = append(t.Faults, w.odd[0])
 		}
+		if len(t.Faults) > 0 {
+			t.Faults[0].Text += fmt.Sprintf("; frames with such a tag were wrong or missing for up to %v at a time", w.wrong.Round(10*time.Microsecond))
+		}
 		if len(t.Faults) > 0 || len(w.odd) == 0 && enough(w.counted-counted, changes) {
 			return nil
 		}
@@ -147,20 +152,30 @@ func (w *watched) same(ctx context.Context, t *Trial, port int, tags []uint16, f
 // takes long a twentieth of that.
 const near = 5 * time.Millisecond
 
+// way is that of frames with a tag.
+type way struct {
+	to  int
+	tci uint16
+}
+
 // watched is what hitless has seen.
 type watched struct {
 	made, counted       int // changes
 	frames, lost, third int
 	took, gap           time.Duration
-	odd                 []Fault // of the port: what may be chance
+	wrong               time.Duration // the longest that frames with one tag were wrong or missing, from the last before that were not to the first after
+	odd                 []Fault       // of the port: what may be chance
 }
 
 // see judges the frames of a stream, and how closely they followed each other during the
 // changes made under it, which are those of the list from since on.
 func (w *watched) see(t *Trial, s *stream, list []changed, since int, setup *vendors.Setup) {
+	right := map[way]time.Time{} // when the last frame left that was right
+	open := map[way]time.Time{}  // the same of those that are not right now
 	for i := range s.frames {
 		f := &s.frames[i]
 		sent, got, rest := tagOf(f)
+		wrong := true
 		switch {
 		case rest == lost:
 			w.lost++
@@ -171,6 +186,23 @@ func (w *watched) see(t *Trial, s *stream, list []changed, since int, setup *ven
 		case !t.among(list, setup, f, sent, got):
 			w.third++
 			t.faultOnce("change-not-hitless", "%v after a change of %s began, the tag %04x left as %04x: neither the old nor the new value gives that", sinceChange(list, f.Left), t.Ports[f.To].Name, sent, got)
+		default:
+			wrong = false
+		}
+		to := way{f.To, sent}
+		from, is := open[to]
+		switch {
+		case wrong && !is:
+			open[to] = right[to]
+			if right[to].IsZero() {
+				open[to] = f.Left
+			}
+		case is:
+			w.wrong = max(w.wrong, f.Left.Sub(from))
+		}
+		if !wrong {
+			delete(open, to)
+			right[to] = f.Left
 		}
 	}
 	w.made += len(list) - since

@@ -134,3 +134,65 @@ func TestAsInUse(t *testing.T) {
 		t.Errorf("%v: waits %v, want %v: %+v", err, waited, want, r)
 	}
 }
+
+// TestHitlessGap: how long tags pass untouched while a change is under way is a part of the fault.
+func TestHitlessGap(t *testing.T) {
+	t.Parallel()
+	const gap = 30 * time.Millisecond
+	b, out := cabled(t)
+	d := &slowWriter{takes: gap}
+	b.Driver = d
+	out.change = func(frame []byte) []byte {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.away {
+			binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
+		}
+		return frame
+	}
+	e := sends
+	e.Run = func(ctx context.Context, tr *Trial) error {
+		setup := tr.Setup(vlanrules.Update)
+		setup.Signals = []quantize.Signal{quantize.MinABW}
+		if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
+			return err
+		}
+		w := watched{}
+		if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
+			return err
+		}
+		if w.wrong < gap-gap/10 || w.wrong > d.longest+gap {
+			t.Errorf("%v, the gaps were %v to %v", w.wrong, gap, d.longest)
+		}
+		return sends.Run(ctx, tr)
+	}
+	r, err := Run(t.Context(), b, options(t, e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Results[0]; got.Outcome != Fail || !strings.Contains(got.Faults[0].Text, "were wrong or missing for up to ") {
+		t.Errorf("%s: %s %v", got.Outcome, got.Found, got.Faults)
+	}
+}
+
+// slowWriter has no rules while it takes up new ones.
+type slowWriter struct {
+	rewriter
+	takes, longest time.Duration
+	away           bool
+}
+
+func (d *slowWriter) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
+	began := time.Now()
+	d.mu.Lock()
+	d.away = true
+	d.mu.Unlock()
+	if err := vendors.Wait(ctx, d.takes); err != nil {
+		return vendors.UpdateResult{}, err
+	}
+	res, err := d.rewriter.Update(ctx, updates, lease)
+	d.mu.Lock()
+	d.away, d.longest = false, max(d.longest, time.Since(began))
+	d.mu.Unlock()
+	return res, err
+}
