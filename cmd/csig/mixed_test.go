@@ -27,7 +27,7 @@ import (
 // has one for, of those that it has one for today.
 func mixedFleet(t *testing.T, told bool, drivers ...string) *inventory.Fleet {
 	t.Helper()
-	const devices, each = 200, 8
+	const devices, each = 200, 7
 	r := all.Default()
 	names := slices.DeleteFunc(r.Platforms(), func(name string) bool { return name == "linux-ebpf" }) // the leaves' twin
 	leaves := devices - each*(len(names)-1)

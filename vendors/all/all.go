@@ -120,6 +120,7 @@ var otherNames = map[string][]string{
 	"cumuluslinux": {"linux"},
 	"debian":       {"linux"},
 	"dent":         {"linux"},
+	"fortinet":     {"fortiswitch"},
 	"frr":          {"linux"},
 	"h3c":          {"comware", "comware-openflow"},
 	"hpcomware":    {"comware", "comware-openflow"},

@@ -22,7 +22,7 @@ type Platform struct {
 // All lists them, sorted by name.
 func All() []Platform {
 	return []Platform{
-		broadcomFP(), broadcomVT(), iosxe(), tcES0(),
+		broadcomFP(), broadcomVT(), fortiSwitch(), iosxe(), tcES0(),
 	}
 }
 
