@@ -131,7 +131,10 @@ func sessionLost(ctx context.Context, t *Trial) error {
 	case len(t.Faults) > 0:
 		return nil
 	case e.fallen < len(both):
-		t.Found("without its agent the device writes the last value for ever, as its driver says: %s", facts.Lease.Reason)
+		t.Found("without a session the device still writes the last value, as its driver says: %s", facts.Lease.Reason)
+		if c := facts.ConfigUpdates; c != nil && c.DeadMan != "" {
+			t.Note("the dead-man is not tried here (%s): csig apply lets it fire once on each device", c.DeadMan)
+		}
 	default:
 		t.Found("the device falls back by itself at the end of the lease: frames out of %s have %s after %v at the latest", t.bothNames(), fallsBack, e.after.Round(time.Microsecond))
 	}
