@@ -25,7 +25,7 @@ import (
 
 // owned waits until this controller owns a device, and runs its agent as long as it does. At
 // the device's socket it says meanwhile who does.
-func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Config) error {
+func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Config) (err error) {
 	by := &standby{device: d.Name, store: cfg.Share, since: time.Now(), version: own.Version}
 	server, err := api.Listen(own.Socket, by.Status)
 	if err != nil {
@@ -51,7 +51,8 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 	defer func() {
 		cctx, done := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer done()
-		if err := lease.Close(cctx); err != nil {
+		// An error may be that of a write whose answer did not come, or of a wait for a former owner's.
+		if err := lease.Close(cctx, err != nil); err != nil {
 			own.Log.WithError(err).Warn("the device is not given up: the next owner waits for a term")
 		}
 	}()
@@ -59,7 +60,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 		return err
 	}
 	own.Log.WithField("token", fmt.Sprintf("%d.%d", lease.Token.Epoch, lease.Token.Revision)).Info("this controller owns the device")
-	k := &keeper{store: cfg.Share, device: d.Name, file: own.File, mayWrite: lease.MayWrite}
+	k := &keeper{lease: lease, file: own.File}
 	for err := k.fetch(octx); err != nil; err = k.fetch(octx) { // a cluster that has lost a server takes its time
 		if octx.Err() != nil {
 			return context.Cause(octx)
@@ -131,15 +132,14 @@ const signals = 4
 
 // keeper has the configuration of an owned device in the store, where the next owner finds it.
 type keeper struct {
-	store        *owner.Store
-	device, file string
-	mayWrite     func() error // nil while this controller owns the device
+	lease *owner.Lease
+	file  string
 }
 
 // fetch makes the kept configuration this machine's. One that was never kept is that of a
 // controller that ran alone: it is kept now.
 func (k *keeper) fetch(ctx context.Context) error {
-	text, err := k.store.Config(ctx, k.device)
+	text, err := k.lease.Config(ctx)
 	switch {
 	case errors.Is(err, owner.ErrNoConfig):
 		return k.keep(ctx)
@@ -169,15 +169,12 @@ func (k *keeper) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := k.mayWrite(); err != nil { // another owner's is not replaced by one that was stopped
-		return err
-	}
-	return k.store.Keep(ctx, k.device, text)
+	return k.lease.KeepConfig(ctx, text)
 }
 
 // Lock is the device's change lock, as the owner before kept it.
 func (k *keeper) Lock(ctx context.Context) (l agent.Lock, err error) {
-	text, err := k.store.Lock(ctx, k.device)
+	text, err := k.lease.Lock(ctx)
 	if err == nil && len(text) > 0 {
 		err = json.Unmarshal(text, &l)
 	}
@@ -186,12 +183,9 @@ func (k *keeper) Lock(ctx context.Context) (l agent.Lock, err error) {
 
 // KeepLock keeps it for the next owner.
 func (k *keeper) KeepLock(ctx context.Context, l agent.Lock) error {
-	if err := k.mayWrite(); err != nil {
-		return err
-	}
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return k.store.KeepLock(ctx, k.device, text)
+	return k.lease.KeepLock(ctx, text)
 }

@@ -126,7 +126,7 @@ func givenUp(t *testing.T, here *fabric.Node, url, device string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lease.Close(t.Context()); err != nil {
+	if err := lease.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 }

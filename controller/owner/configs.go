@@ -1,15 +1,19 @@
 package owner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // configs is the bucket of the devices' configurations: fleet files of one device, which name
-// secrets and have none, with their history.
+// secrets and have none, with their history. Which of them is in force is a cell of its own.
 const (
 	configs     = "csig_configs"
 	configLimit = 1 << 20 // bytes of one
@@ -25,62 +29,154 @@ func (s *Store) configs(ctx context.Context) (jetstream.KeyValue, error) {
 	})
 }
 
-// lockKey is the key of who changes a device, in the same bucket, with its history.
-func lockKey(device string) string { return "operator." + key(device) }
-
 // Config is the configuration that a device has; none is where it has none any more, and
 // ErrNoConfig where none was ever kept.
-func (s *Store) Config(ctx context.Context, device string) ([]byte, error) {
-	text, ok, err := s.kept(ctx, key(device))
-	if err == nil && !ok {
-		err = ErrNoConfig
-	}
-	return text, err
-}
-
-// Keep keeps a device's configuration, of which there is none where it is empty. Only the
-// device's owner calls it.
-func (s *Store) Keep(ctx context.Context, device string, text []byte) error {
-	return s.keep(ctx, key(device), text)
-}
-
-// Lock is a device's change lock, as KeepLock was given it; nothing for none.
-func (s *Store) Lock(ctx context.Context, device string) ([]byte, error) {
-	text, _, err := s.kept(ctx, lockKey(device))
-	return text, err
-}
-
-// KeepLock keeps a device's change lock. Only the device's owner calls it.
-func (s *Store) KeepLock(ctx context.Context, device string, text []byte) error {
-	return s.keep(ctx, lockKey(device), text)
-}
-
-// kept is what a key has; ok is false where it never had anything.
-func (s *Store) kept(ctx context.Context, key string) (text []byte, ok bool, err error) {
-	kv, err := s.configs(ctx)
+func (l *Lease) Config(ctx context.Context) ([]byte, error) {
+	which, err := l.current.take(ctx, l)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	e, err := kv.Get(ctx, key)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return nil, false, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("%s of the bucket %s: %w", key, configs, err)
+	if len(which) == 0 {
+		return nil, ErrNoConfig
 	}
-	return e.Value(), true, nil
+	revision, err := strconv.ParseUint(string(which), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%s of the bucket %s has no revision: remove it, and csig apply the device's configuration again (%w)", l.current.key, configs, err)
+	}
+	kv, err := l.store.configs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := kv.GetRevision(ctx, l.key, revision)
+	if err != nil { // a server that has not got it yet says that it is not there, too
+		return nil, fmt.Errorf("revision %d of %s in the bucket %s: %w", revision, l.key, configs, err)
+	}
+	return e.Value(), nil
 }
 
-func (s *Store) keep(ctx context.Context, key string, text []byte) error {
+// KeepConfig keeps the device's configuration, of which there is none where it is empty.
+func (l *Lease) KeepConfig(ctx context.Context, text []byte) error {
 	if len(text) > configLimit {
 		return fmt.Errorf("%d bytes: at most %d are kept", len(text), configLimit)
 	}
-	kv, err := s.configs(ctx)
+	if err := l.MayWrite(); err != nil {
+		return err
+	}
+	kv, err := l.store.configs(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := kv.Put(ctx, key, text); err != nil {
-		return fmt.Errorf("%s of the bucket %s: %w", key, configs, err)
+	revision, err := kv.Put(ctx, l.key, text)
+	if err != nil {
+		return fmt.Errorf("%s of the bucket %s: %w", l.key, configs, err)
 	}
-	return nil
+	return l.current.set(ctx, l, strconv.AppendUint(nil, revision, 10))
+}
+
+// Lock is the device's change lock, as KeepLock was given it; nothing for none.
+func (l *Lease) Lock(ctx context.Context) ([]byte, error) { return l.operator.take(ctx, l) }
+
+// KeepLock keeps the device's change lock.
+func (l *Lease) KeepLock(ctx context.Context, text []byte) error { return l.operator.set(ctx, l, text) }
+
+// cell is a value of a device in that bucket that the device's owner alone changes, by
+// compare-and-set. Each owner takes it over by writing what it has read: only then is that known
+// to be the newest, and what the owner before still sends is refused from then on.
+type cell struct {
+	key string
+
+	mu       sync.Mutex
+	revision uint64 // 0: it is not taken over
+	value    []byte
+}
+
+// Bounds of taking over and of setting: servers may know less than others for a moment.
+const (
+	cellTries = 10
+	cellPause = 50 * time.Millisecond
+)
+
+// by begins the value that an owner writes.
+func (l *Lease) by() []byte { return fmt.Appendf(nil, "%d.%d\n", l.Token.Epoch, l.Token.Revision) }
+
+// take is the value, nothing where there never was one.
+func (c *cell) take(ctx context.Context, l *Lease) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.takeLocked(ctx, l)
+	return c.value, err
+}
+
+func (c *cell) takeLocked(ctx context.Context, l *Lease) error {
+	if c.revision > 0 {
+		return nil
+	}
+	kv, err := l.store.configs(ctx)
+	if err != nil {
+		return err
+	}
+	for range cellTries {
+		var value []byte
+		var revision uint64
+		e, err := kv.Get(ctx, c.key)
+		if err == nil {
+			_, value, _ = bytes.Cut(e.Value(), []byte("\n"))
+			err = c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Update(ctx, c.key, text, e.Revision()); return err }, value)
+		} else if errors.Is(err, jetstream.ErrKeyNotFound) {
+			err = c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Create(ctx, c.key, text); return err }, nil)
+		}
+		if err == nil {
+			c.revision, c.value = revision, value
+			return nil
+		}
+		if !isStale(err) || !pause(ctx, cellPause) { // stale: what was read was not the newest
+			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
+		}
+	}
+	return fmt.Errorf("%s of the bucket %s changes all the time", c.key, configs)
+}
+
+func (c *cell) write(ctx context.Context, l *Lease, with func([]byte) error, value []byte) error {
+	if err := l.MayWrite(); err != nil {
+		return err
+	}
+	return with(append(l.by(), value...))
+}
+
+// set replaces the value.
+func (c *cell) set(ctx context.Context, l *Lease, value []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.takeLocked(ctx, l); err != nil {
+		return err
+	}
+	kv, err := l.store.configs(ctx)
+	if err != nil {
+		return err
+	}
+	for range cellTries {
+		var revision uint64
+		err := c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Update(ctx, c.key, text, c.revision); return err }, value)
+		if err == nil {
+			c.revision, c.value = revision, value
+			return nil
+		}
+		if !isStale(err) {
+			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
+		}
+		e, err := kv.Get(ctx, c.key)
+		if err != nil {
+			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
+		}
+		switch {
+		case e.Revision() > c.revision && !bytes.HasPrefix(e.Value(), l.by()):
+			return fmt.Errorf("%w any more: another has taken over %s of the bucket %s", ErrNotOwner, c.key, configs)
+		case e.Revision() > c.revision: // this owner's own: its answer was lost
+			c.revision = e.Revision()
+		}
+		if !pause(ctx, cellPause) {
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("%s of the bucket %s changes all the time", c.key, configs)
 }

@@ -79,22 +79,3 @@ func TestJournalOfOperators(t *testing.T) {
 		t.Errorf("%d operators appended to one place", won.Load())
 	}
 }
-
-// TestKeptOperator: who changes a device is not its configuration.
-func TestKeptOperator(t *testing.T) {
-	t.Parallel()
-	s := opened(t, connected(t, served(t)), "c1")
-	ctx := t.Context()
-	if text, err := s.Lock(ctx, "leaf1"); err != nil || text != nil {
-		t.Errorf("%q, %v", text, err)
-	}
-	if err := s.KeepLock(ctx, "leaf1", []byte("ann")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Config(ctx, "leaf1"); !errors.Is(err, ErrNoConfig) {
-		t.Errorf("its configuration: %v", err)
-	}
-	if text, err := s.Lock(ctx, "leaf1"); err != nil || string(text) != "ann" {
-		t.Errorf("%q, %v", text, err)
-	}
-}

@@ -17,7 +17,7 @@ import (
 var ErrNotOwner = errors.New("this controller does not own the device")
 
 // Token orders the owners of a device: a later one's is higher. The revision alone does not,
-// as a stream that is created again begins at 1.
+// as a stream that is created again begins anywhere.
 type Token struct {
 	Epoch    uint64 // < 2²⁰
 	Revision uint64 // of the key when the device was taken
@@ -26,13 +26,13 @@ type Token struct {
 // Uint64 is the token as one number that is ordered as it is.
 func (t Token) Uint64() uint64 { return t.Epoch<<revisionBits | t.Revision }
 
-// revisionBits are enough for 1,000 writes a second for 500 years.
+// revisionBits are enough for 1,000 writes a second for 250 years behind any beginning.
 const revisionBits = 44
 
 // Lease is the ownership of a device.
 type Lease struct {
 	Token   Token
-	GivenUp bool // by its former owner, which sends nothing any more
+	GivenUp bool // by its former owner, of which nothing is on its way any more
 	store   *Store
 	kv      jetstream.KeyValue
 	key     string
@@ -49,6 +49,9 @@ type Lease struct {
 	kept     int           // the version that NATS has confirmed
 	beats    chan struct{} // closed by the next confirmation
 	now      chan struct{} // asks for a renewal at once
+
+	current  cell // the revision of the configuration that is in force
+	operator cell // who changes the device
 }
 
 // Own waits until this controller owns a device. The context that it returns ends with the
@@ -75,7 +78,7 @@ func (s *Store) Own(ctx context.Context, device string) (*Lease, context.Context
 			l, err := s.take(ctx, k, at)
 			switch {
 			case err == nil:
-				l.GivenUp = at.free
+				l.GivenUp = at.free && !at.unsettled
 				octx, cancel := context.WithCancelCause(ctx)
 				rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 				l.cancel, l.stop = cancel, stop
@@ -124,7 +127,7 @@ func (s *Store) take(ctx context.Context, k string, at sighting) (*Lease, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{store: s, kv: kv, key: k, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
+	l := &Lease{store: s, kv: kv, key: k, current: cell{key: "current." + k}, operator: cell{key: "operator." + k}, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
 	sent := sinceBoot()
 	if at.revision == 0 {
 		l.revision, err = kv.Create(ctx, k, s.value(s.cfg.Name, at.logins))
@@ -146,9 +149,14 @@ func (s *Store) take(ctx context.Context, k string, at sighting) (*Lease, error)
 	return l, nil
 }
 
-// value is what this controller writes; an owner of "" gives the device up.
+// value is what an owner writes.
 func (s *Store) value(owner string, logins []string) []byte {
-	v, err := json.Marshal(record{Owner: owner, Session: s.session, At: time.Now().UTC(), Logins: logins})
+	return s.text(&record{Owner: owner, Logins: logins})
+}
+
+func (s *Store) text(r *record) []byte {
+	r.Session, r.At = s.session, time.Now().UTC()
+	v, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // strings and a time
 	}
@@ -298,8 +306,10 @@ func (l *Lease) end(cause error) {
 	}
 }
 
-// Close gives the device up, when nothing is written to it any more: others need not wait.
-func (l *Lease) Close(ctx context.Context) error {
+// Close gives the device up, when nothing is written to it any more: others need not wait for a
+// term. Where something may be on its way to the device still, as its last answer did not come,
+// unsettled has the next owner wait for that.
+func (l *Lease) Close(ctx context.Context, unsettled bool) error {
 	owned := l.MayWrite() == nil
 	l.end(fmt.Errorf("%w any more: it gave it up", ErrNotOwner))
 	l.stop()
@@ -307,7 +317,11 @@ func (l *Lease) Close(ctx context.Context) error {
 	if !owned {
 		return nil
 	}
-	_, err := l.kv.Update(ctx, l.key, l.store.value("", nil), l.revision)
+	free := record{Unsettled: unsettled}
+	if unsettled {
+		free.Logins = l.Open()
+	}
+	_, err := l.kv.Update(ctx, l.key, l.store.text(&free), l.revision)
 	if isStale(err) {
 		return nil // it is another's
 	}

@@ -142,7 +142,7 @@ func TestEnding(t *testing.T) {
 	if err := l.MayWrite(); err != nil {
 		t.Error(err)
 	}
-	if err := l.Close(t.Context()); err != nil {
+	if err := l.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	<-took
@@ -160,7 +160,7 @@ func TestGivenUp(t *testing.T) {
 		l, _ := own(t, b)
 		took <- l
 	}()
-	if err := la.Close(t.Context()); err != nil {
+	if err := la.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -199,6 +199,56 @@ func TestStreamAgain(t *testing.T) {
 		t.Errorf("the token %v after %v; the owner before may write: %v", lb.Token, la.Token, err)
 	}
 	<-actx.Done()
+}
+
+// TestRevisionsOfAnotherStream: what was seen of a key in a stream that was created again since
+// takes nothing in the new one, whose keys were written in the same order.
+func TestRevisionsOfAnotherStream(t *testing.T) {
+	t.Parallel()
+	nc := connected(t, served(t))
+	a, b := opened(t, nc, "c1"), opened(t, nc, "c2")
+	k := key("sw1")
+	var seen sighting
+	for i := range 2 {
+		none, err := a.look(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = a.take(t.Context(), k, none); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			break
+		}
+		if seen, err = b.look(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.js.DeleteKeyValue(t.Context(), bucket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.take(t.Context(), k, seen); !isStale(err) {
+		t.Errorf("with revision %d of the stream before: %v", seen.revision, err)
+	}
+}
+
+// TestUnsettled: what may be on its way from an owner that gives up is told the next one, with
+// the logins that it knows of.
+func TestUnsettled(t *testing.T) {
+	t.Parallel()
+	nc := connected(t, served(t))
+	a, b := opened(t, nc, "c1"), opened(t, nc, "c2")
+	l, _ := own(t, a)
+	if err := l.Keep(t.Context(), []string{"vty 0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := own(t, b)
+	if next.GivenUp || !slices.Equal(next.Open(), []string{"vty 0"}) {
+		t.Errorf("given up: %t, logins %q", next.GivenUp, next.Open())
+	}
 }
 
 // TestLostAnswer: a renewal that arrived and whose answer did not is no loss.
@@ -307,7 +357,7 @@ func TestClusterTLS(t *testing.T) {
 	stranger := serve(3, others)
 	t.Cleanup(stranger.Close)
 	l, _ := own(t, opened(t, connected(t, servers[0]), "c1", three))
-	if err := l.Close(t.Context()); err != nil {
+	if err := l.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	servers[0].Close()

@@ -13,7 +13,8 @@ func TestServerStartsAgain(t *testing.T) {
 	t.Parallel()
 	s := served(t)
 	store := opened(t, connected(t, s), "c1")
-	if err := store.Keep(t.Context(), "leaf1", []byte("kept")); err != nil {
+	l, _ := own(t, store)
+	if err := l.KeepConfig(t.Context(), []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
 	blocked := filepath.Join(s.options.StoreDir, "room") // a folder: no file of that name can be written
@@ -31,7 +32,7 @@ func TestServerStartsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(30 * time.Second); ; pause(t.Context(), 50*time.Millisecond) {
-		text, err := store.Config(t.Context(), "leaf1")
+		text, err := read(t, store, "leaf1")
 		if err == nil && string(text) == "kept" {
 			return
 		}

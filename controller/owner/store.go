@@ -74,6 +74,8 @@ type sighting struct {
 	owner    string
 	logins   []string // at the device, of its owners
 	since    time.Time
+
+	unsettled bool // as in record
 }
 
 // record is a key's value.
@@ -82,6 +84,8 @@ type record struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"` // for people
 	Logins  []string  `json:"logins,omitempty"`
+
+	Unsettled bool `json:"unsettled,omitempty"` // of one that is given up: its owner's writes may be on their way
 }
 
 // Open returns the store of a connection. It creates nothing yet.
@@ -143,7 +147,7 @@ func (s *Store) saw(key string, e jetstream.KeyValueEntry) sighting {
 		r := parse(e)
 		now.free, now.owner = e.Operation() == jetstream.KeyValuePut && r.Owner == "" && r.Session != "", r.Owner
 		if r.Session != "" { // else it is no record of ours
-			now.logins = r.Logins
+			now.logins, now.unsettled = r.Logins, r.Unsettled
 		}
 	}
 	s.mu.Lock()
@@ -199,13 +203,18 @@ const createLimit = 10 * time.Second
 
 // open opens a bucket, and creates one that is missing: in files, as often as is configured.
 func (s *Store) open(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	cfg.Replicas, cfg.Storage = s.cfg.Replicas, jetstream.FileStorage
 	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		cctx, done := context.WithTimeout(ctx, createLimit)
-		kv, err = s.js.CreateKeyValue(cctx, cfg)
+		// As CreateKeyValue does, but for FirstSeq: what was seen of a stream that is created
+		// again fits no revision of the new one, in a compare-and-set, too.
+		_, err = s.js.CreateStream(cctx, jetstream.StreamConfig{
+			Name: "KV_" + cfg.Bucket, Description: cfg.Description, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, Metadata: cfg.Metadata,
+			Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas, MaxMsgsPerSubject: int64(cfg.History), MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1,
+			AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, FirstSeq: 1 + rand.Uint64N(1<<(revisionBits-1)),
+		})
 		done()
-		if errors.Is(err, jetstream.ErrBucketExists) { // another controller was first
+		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another controller was first
 			kv, err = s.js.KeyValue(ctx, cfg.Bucket)
 		}
 	}
@@ -215,9 +224,14 @@ func (s *Store) open(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstre
 	return kv, nil
 }
 
-// hours is the first epoch that a controller without a memory thinks of, until the year 2145.
+// hours is the first epoch that a controller without a memory thinks of, until the year 2145;
+// a clock that is wilder is not asked.
 func hours() uint64 {
-	return uint64(max(1, time.Since(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours()))
+	h := time.Since(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours()
+	if h < 1 || h >= 1<<(64-revisionBits)-1 {
+		return 1
+	}
+	return uint64(h)
 }
 
 // epoch is the stream's, and is remembered.

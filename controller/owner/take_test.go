@@ -63,7 +63,7 @@ func TestLoginsOfALostKey(t *testing.T) {
 	if err := next.Keep(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.Close(t.Context()); err != nil {
+	if err := next.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	if l, _ = own(t, a); !l.GivenUp || len(l.Open()) > 0 {
