@@ -40,7 +40,7 @@ func (o *Owner) Guard() func(ctx context.Context, network, address string) (net.
 		if err != nil {
 			return nil, err
 		}
-		if err := boundUnsent(c); err != nil {
+		if err := BoundUnsent(c); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("bound how long unsent data is kept: %w", err)
 		}

@@ -12,7 +12,8 @@ import (
 // and the device has not acknowledged.
 const Unsent = 10 * time.Second
 
-func boundUnsent(c net.Conn) error {
+// BoundUnsent has the kernel keep to Unsent.
+func BoundUnsent(c net.Conn) error {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return nil

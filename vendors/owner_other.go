@@ -10,4 +10,5 @@ import (
 // Unsent is how long a kernel may go on sending what a process wrote, at most, as is usual.
 const Unsent = 15 * time.Minute
 
-func boundUnsent(net.Conn) error { return nil }
+// BoundUnsent has nothing to set.
+func BoundUnsent(net.Conn) error { return nil }

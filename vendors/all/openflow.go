@@ -51,7 +51,7 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 		}
 	}
 	if connect := c.Connect; cfg.Owner != nil {
-		guard := &ofp.Guard{May: cfg.Owner.MayWrite, Generation: cfg.Owner.Token}
+		guard := &ofp.Guard{May: cfg.Owner.MayWrite, Generation: cfg.Owner.Token, Bound: vendors.BoundUnsent}
 		c.Connect = func(ctx context.Context) (*ofp.Conn, error) {
 			conn, err := connect(ctx)
 			if err == nil {

@@ -35,8 +35,14 @@ func TestGuard(t *testing.T) {
 	}
 	var lost error
 	first, second := connected(), connected()
-	mine := &Guard{May: func() error { return lost }, Generation: 10}
+	var bound []net.Conn
+	mine := &Guard{May: func() error { return lost }, Generation: 10, Bound: func(c net.Conn) error { bound = append(bound, c); return nil }}
 	first.Guard(mine)
+	if len(bound) != 1 {
+		t.Errorf("bounded: %v", bound)
+	} else if _, is := bound[0].(*net.TCPConn); !is {
+		t.Errorf("bounded: a %T", bound[0])
+	}
 	if err := apply(first); err != nil {
 		t.Fatal(err)
 	}

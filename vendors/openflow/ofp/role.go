@@ -2,8 +2,10 @@ package ofp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 )
 
 // Role is what a controller may do beside others (1.3.5 §6.3.5, §7.3.9).
@@ -35,12 +37,24 @@ type Guard struct {
 	// Generation is higher for each owner of the switch: a role of master is requested with
 	// it (1.3.5 §6.3.5). Where the switch knows a newer one, another controller owns it.
 	Generation uint64
+
+	// Bound bounds how long the kernel goes on sending what was written; nil: something else does.
+	Bound func(net.Conn) error
 }
 
 // Guard has everything that is sent from now on guarded, and the role requested again.
 func (o *Conn) Guard(g *Guard) {
 	if o.guard.Swap(g) == g {
 		return
+	}
+	if g.Bound != nil {
+		under := o.c
+		if secured, is := under.(*tls.Conn); is {
+			under = secured.NetConn()
+		}
+		if err := g.Bound(under); err != nil {
+			o.fail(fmt.Errorf("bound how long unsent data is kept: %w", err))
+		}
 	}
 	o.taking.Lock()
 	defer o.taking.Unlock()
