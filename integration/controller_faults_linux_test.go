@@ -17,12 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/quantize"
 )
 
-// TestLongControllerFaults kills, stops and cuts off controllers of a switch, fills the disks of
-// their NATS servers and sets their clocks, for a minute, or for CSIG_FAULTS, in an order that
-// CSIG_SEED gives: the switch's own log has no change by a former owner that it carried out, and
-// no frame leaves with the tag that it came with.
+// TestLongControllerFaults kills, stops and cuts off controllers of five switches, fills the disks
+// of their NATS servers and sets their clocks, for a minute, or for CSIG_FAULTS, in an order that
+// CSIG_SEED gives. The switches' own logs have no change by a former owner that was carried out:
+// where they fence, from the next one's first on, and where one does not, as after the wait that is
+// stated. No frame leaves with the tag that it came with, nor with a better one than was true within
+// the lease.
 func TestLongControllerFaults(t *testing.T) {
 	length, seed := time.Minute, uint64(1)
 	if v := os.Getenv("CSIG_FAULTS"); v != "" {
@@ -38,28 +41,39 @@ func TestLongControllerFaults(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	c := newControllers(t, 3*time.Second)
+	b := newBeside(t)
+	c := newControllers(t, 3*time.Second, strings.NewReplacer("{buckets: log-100M}", "{buckets: log-100M, initial_s: 30}", "speed: 50M", "speed: 1M").Replace(controllersText)+b.text)
 	c.program = steppable(t)
 	c.sw.Appctl("vlog/set", "vconn:file:dbg")
 	c.sw.Appctl("vlog/disable-rate-limit", "vconn")
 	for i := range c.ops {
+		b.reach(c.ops[i])
 		c.smallDisk(i)
 		c.start(i)
 	}
 	owner := c.owner(0, 1, 2)
+	for _, device := range besideNames {
+		c.driven("the start", device, 2*patience, func(*api.Status) bool { return true }, 0, 1, 2)
+	}
 	up := filepath.Join(c.dir, "up.plan")
 	c.ops[owner].run(2, "plan", "-i", c.ops[owner].fleet, "-o", up)
 	c.ops[owner].run(0, "apply", up, "--soak", "50ms")
+	s := c.where[owner].await("its lease", func(s *api.Status) bool { return s.LeaseNS > 0 })
+	c.bound = time.Duration(s.LeaseNS) + expires
 	c.written("the first owner", ofAgent)
 
-	var took []time.Duration
+	took := map[string][]time.Duration{}
 	counts := map[string]int{}
 	var kinds []string
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		if len(kinds) == 0 { // each kind once in five faults
 			kinds = []string{"killed", "stopped", "cut off", "full", "set to another time"}
 			random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+			for _, device := range besideNames {
+				c.driven("the rest between faults", device, 2*patience, func(s *api.Status) bool { return first(s).State == api.StateLive }, 0, 1, 2)
+			}
 		}
+		c.setLoad(0)
 		owner = c.owner(0, 1, 2)
 		c.where[owner].await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
 		victim := owner
@@ -80,6 +94,15 @@ func TestLongControllerFaults(t *testing.T) {
 			c.anotherTime(what, victim, time.Duration(1+random.IntN(48))*time.Hour-24*time.Hour-30*time.Minute)
 			continue
 		}
+		if err := b.load.SetRate(cliLoads[random.IntN(len(cliLoads))]); err != nil {
+			t.Fatal(err)
+		}
+		var lost []string // of the devices beside
+		for _, device := range besideNames {
+			if is, _ := c.drives(victim, device); is {
+				lost = append(lost, device)
+			}
+		}
 		process, begin := c.where[victim].cmd.Process, time.Now()
 		switch kind {
 		case "killed":
@@ -89,16 +112,21 @@ func TestLongControllerFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			c.cables(victim, "down")
+			c.cut(victim)
 		}
+		c.setLoad(1400)
 		if victim == owner {
 			c.written(what, fallsBack)
 			next := c.owner(others(victim)...)
 			c.where[next].await(what, func(s *api.Status) bool { return first(s).State == api.StateLive })
 			c.written(what, ofAgent)
-			took = append(took, time.Since(begin))
+			took["hw1"] = append(took["hw1"], time.Since(begin))
 		} else {
 			c.written(what, ofAgent)
+		}
+		for _, device := range lost {
+			c.driven(what, device, 2*patience, func(*api.Status) bool { return true }, others(victim)...)
+			took[device] = append(took[device], time.Since(begin))
 		}
 		switch kind {
 		case "killed":
@@ -108,15 +136,26 @@ func TestLongControllerFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			c.cables(victim, "up")
+			exits(t, 0, c.ops[victim].host.Command("nft", "delete", "table", "inet", "cut"))
 		}
 		// One that was stopped needs a moment until it knows that it owns nothing.
 		c.where[victim].await(what+", and back", func(s *api.Status) bool { return strings.Contains(s.Waiting, "this one takes over") })
 	}
-	slices.Sort(took)
-	t.Logf("seed %d: %v; %d take-overs, p50 %v, p99 %v", seed, counts, len(took), took[len(took)/2].Round(10*time.Millisecond), took[len(took)*99/100].Round(10*time.Millisecond))
-	c.oneWriter()
+	t.Logf("seed %d: %v", seed, counts)
+	for _, device := range append([]string{"hw1"}, besideNames...) {
+		if all := took[device]; len(all) > 0 {
+			slices.Sort(all)
+			t.Logf("%s: %d take-overs, p50 %v, p99 %v", device, len(all), all[len(all)/2].Round(10*time.Millisecond), all[len(all)*99/100].Round(10*time.Millisecond))
+		}
+	}
+	t.Logf("hw1: %d frames, none better than the truth of the last %v", c.frames, c.bound)
+	oneMaster(t, "hw1", filepath.Join(c.sw.Dir, "vs.log"))
+	b.oneWriter()
 }
+
+// expires is how much later than at its time Open vSwitch may expire a flow: it counts whole
+// seconds, and looks now and then.
+const expires = 2 * time.Second
 
 // smallDisk gives the NATS server of a controller a file system of its own, which can be full.
 func (c *controllers) smallDisk(i int) {
@@ -237,38 +276,62 @@ func (c *controllers) anotherTime(what string, victim int, by time.Duration) {
 	}
 }
 
-// written sends frames until one leaves as wanted: none ever with the tag that it came with.
+// written sends frames until one leaves as wanted: none ever with the tag that it came with, nor
+// with a better one than was true within the bound.
 func (c *controllers) written(what string, is func(tci int) bool) {
 	c.t.Helper()
-	c.until(what, 2, func(tci int) bool {
-		if !ofAgent(tci) && !fallsBack(tci) {
+	table, err := quantize.Preset(quantize.MinABW, "log-100M")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	const interval, speed, slack = 200 * time.Millisecond, 1_000_000, 3 * 8 * (1400 + onWire) // frames at the ends of an interval
+	for end := time.Now().Add(patience); ; {
+		sent := time.Now()
+		tci := c.leaves(2)
+		c.frames++
+		switch written := tci&0x7f == 5 && tci>>7 < 31; {
+		case !written && !fallsBack(tci):
 			c.t.Fatalf("%s: a frame leaves with %04x", what, tci)
+		case written && c.bound > 0:
+			least := c.least(sent.Add(-c.bound-interval), interval)
+			best := uint64(speed)
+			if least > slack {
+				best -= min(best, (least-slack)*uint64(time.Second/interval))
+			}
+			if s := table.Bucket(best); tci>>7 > int(s) {
+				c.t.Fatalf("%s: a frame leaves with S %d, and S was %d at best in the last %v", what, tci>>7, s, c.bound)
+			}
 		}
-		return is(tci)
-	})
+		if is(tci) {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("%s: it leaves with %04x", what, tci)
+		}
+	}
 }
 
-// cables takes a controller's cables to the others up or down.
-func (c *controllers) cables(i int, state string) {
+// cut has a controller neither send to the others nor receive from them; it reaches the devices.
+func (c *controllers) cut(i int) {
 	c.t.Helper()
-	for _, j := range others(i) {
-		exits(c.t, 0, c.ops[i].host.Command("ip", "link", "set", "dev", cable(i, j), state))
-	}
+	const rules = "table inet cut { chain in { type filter hook input priority 0; iifname { %[1]s } drop; }; chain out { type filter hook output priority 0; oifname { %[1]s } drop; }; }"
+	ports := cable(i, others(i)[0]) + ", " + cable(i, others(i)[1])
+	exits(c.t, 0, c.ops[i].host.Command("nft", fmt.Sprintf(rules, ports)))
 }
 
 // The lines of Open vSwitch's log that tell who changed what.
 var (
-	ofLine       = regexp.MustCompile(`\|vconn\|DBG\|(\S+): (received|sent \(Success\)): (OFPT_\w+) \(OF1\.3\) \(xid=(0x[0-9a-f]+)\):(.*)`)
+	ofLine       = regexp.MustCompile(`\|vconn\|DBG\|(\S+): (received|sent \(Success\)): (OFPT_\w+) \(OF1\.[34]\) \(xid=(0x[0-9a-f]+)\):(.*(?:\n bundle_id.*)?)`)
 	ofGeneration = regexp.MustCompile(`role=(?:master|primary) generation_id=(\d+)`)
 )
 
-// oneWriter reads the switch's own log: what it carried out came from the controller that was
+// oneMaster reads a switch's own log: what it carried out came from the controller that was
 // master with the newest generation then.
-func (c *controllers) oneWriter() {
-	c.t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.sw.Dir, "vs.log"))
+func oneMaster(t *testing.T, device, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
 	refused := map[string]bool{} // by connection and transaction
 	lines := ofLine.FindAllStringSubmatch(string(text), -1)
@@ -285,24 +348,22 @@ func (c *controllers) oneWriter() {
 			if m := ofGeneration.FindStringSubmatch(l[5]); m != nil {
 				g, err := strconv.ParseUint(m[1], 10, 64)
 				if err != nil {
-					c.t.Fatal(err)
+					t.Fatal(err)
 				}
 				if masters[l[1]] = g; g > newest {
 					newest = g
 					owners++
 				}
 			}
-		case l[2] != "received" || l[3] != "OFPT_FLOW_MOD" && l[3] != "OFPT_GROUP_MOD":
+		case l[2] != "received" || l[3] != "OFPT_FLOW_MOD" && l[3] != "OFPT_GROUP_MOD" && (l[3] != "OFPT_BUNDLE_CONTROL" || !strings.Contains(l[5], "COMMIT")):
 		case refused[l[1]+l[4]]:
 			late++
 		case masters[l[1]] != newest:
-			c.t.Errorf("%s, master of generation %#x, changes the switch under %#x:%s", l[1], masters[l[1]], newest, l[5])
+			t.Errorf("%s: %s, master of generation %#x, changes it under %#x:%s", device, l[1], masters[l[1]], newest, l[5])
 		default:
 			done++
 		}
 	}
-	if done == 0 || owners < 2 {
-		c.t.Errorf("the log has %d changes of %d owners", done, owners)
-	}
-	c.t.Logf("the switch's log: %d changes of %d owners carried out, %d of former owners refused", done, owners, late)
+	t.Logf("%s: %d changes of %d owners carried out, %d of former owners refused", device, done, owners, late)
+	enough(t, device, done, owners)
 }

@@ -26,9 +26,12 @@ type controllers struct {
 	where []*agent // the controllers, at the switch's socket
 
 	program string // csig-controller
+
+	bound  time.Duration // how old what a frame leaves with may be; 0: it is not looked at
+	frames int           // that were looked at
 }
 
-func newControllers(t *testing.T, term time.Duration) *controllers {
+func newControllers(t *testing.T, term time.Duration, text string) *controllers {
 	t.Helper()
 	sw := oftest.StartSwitch(t, 3)
 	sw.Flow("add-flow", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=write_metadata:2/0xfff,goto_table:10")
@@ -45,7 +48,7 @@ func newControllers(t *testing.T, term time.Duration) *controllers {
 			t.Fatal(err)
 		}
 		_, port := proxyIn(t, host, oftest.Options{Bridge: sw.Path(), Port: 6653})
-		c.ops = append(c.ops, newOperator(t, host, strings.ReplaceAll(controllersText, "PORT", port)))
+		c.ops = append(c.ops, newOperator(t, host, strings.ReplaceAll(text, "PORT", port)))
 		for j := range i {
 			if _, _, err := f.Connect(fabric.End{Node: c.ops[j].host, Port: cable(j, i)}, fabric.End{Node: host, Port: cable(i, j)}, 1500); err != nil {
 				t.Fatal(err)
@@ -109,7 +112,7 @@ func others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }
 // continues after its term harms nothing. What csig off removed stays removed.
 func TestControllers(t *testing.T) {
 	t.Parallel()
-	c := newControllers(t, 3*time.Second)
+	c := newControllers(t, 3*time.Second, controllersText)
 	for i := range c.ops {
 		c.start(i)
 	}

@@ -2,7 +2,10 @@ package integration
 
 import (
 	"encoding/binary"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +20,53 @@ type hardware struct {
 	proxy *oftest.Proxy
 	port  string // the proxy's
 	seq   uint32
+
+	mu   sync.Mutex
+	busy int         // bytes of a frame of its load; 0: a short one
+	sent []sentFrame // to port 2, the newest of them
+}
+
+// sentFrame is a frame that was sent out of a port.
+type sentFrame struct {
+	at   time.Time
+	bits uint64
+}
+
+// onWire is what a frame takes beside its bytes: check sum, preamble, gap.
+const onWire = 24
+
+// note has a frame among those that were sent to port 2.
+func (h *hardware) note(bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	const most = 1 << 14
+	if len(h.sent) == most {
+		h.sent = append(h.sent[:0], h.sent[most/2:]...)
+	}
+	h.sent = append(h.sent, sentFrame{time.Now(), uint64(8 * (bytes + onWire))})
+}
+
+// setLoad has the traffic be of frames of so many bytes.
+func (h *hardware) setLoad(bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy = bytes
+}
+
+// least is the fewest bits that were sent to port 2 in any time of that length that began since then.
+func (h *hardware) least(since time.Time, length time.Duration) (least uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	least = math.MaxUint64
+	for at := since; !at.After(time.Now().Add(-length)); at = at.Add(20 * time.Millisecond) {
+		bits := uint64(0)
+		i, _ := slices.BinarySearchFunc(h.sent, at, func(f sentFrame, at time.Time) int { return f.at.Compare(at) })
+		for ; i < len(h.sent) && h.sent[i].at.Before(at.Add(length)); i++ {
+			bits += h.sent[i].bits
+		}
+		least = min(least, bits)
+	}
+	return least
 }
 
 // The data of a tag that comes in, and of what the fallback writes.
@@ -49,21 +99,13 @@ func proxyIn(t *testing.T, host *fabric.Node, o oftest.Options) (p *oftest.Proxy
 // traffic sends some frames to port 2 until the test ends: of a switch that may have a cache,
 // counters that rest say nothing.
 func (h *hardware) traffic() {
-	ended, stop := make(chan struct{}), make(chan struct{})
-	h.t.Cleanup(func() { close(stop); <-ended })
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				h.sw.Ports[2].Send(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0x88, 0xb5}, make([]byte, 46)...))
-			}
-		}
-	}()
+	every(h.t, 20*time.Millisecond, func(int) {
+		h.mu.Lock()
+		size := max(60, h.busy)
+		h.mu.Unlock()
+		h.sw.Ports[2].Send(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0x88, 0xb5}, make([]byte, size-14)...))
+		h.note(size)
+	})
 }
 
 // leaves is the tag with which a frame leaves a port that came with the best one; -1: none.
@@ -74,6 +116,9 @@ func (h *hardware) leaves(to int) int {
 	binary.BigEndian.PutUint32(f[len(f)-4:], h.seq)
 	h.sw.Settled()
 	h.sw.Ports[0].Send(f)
+	if to == 2 {
+		h.note(len(f))
+	}
 	for {
 		b := h.sw.Ports[to-1].Receive(patience)
 		switch {
