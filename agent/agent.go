@@ -143,8 +143,9 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("device %s: %w", cfg.Device.Name, err)
 	}
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
+	pack := new([]byte)
 	for i, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(a.pipe, i, len(cfg.Device.Ports), p))
+		a.ports = append(a.ports, newPort(a.pipe, i, newRecords(len(cfg.Device.Ports), pack), p))
 	}
 	if cfg.Records != nil {
 		a.keepRecords(cfg.Records)

@@ -51,9 +51,9 @@ type port struct {
 	pending time.Time          // since when one does
 }
 
-func newPort(pipe *counters.Pipeline, at, of int, cfg inventory.Port) port {
+func newPort(pipe *counters.Pipeline, at int, recs *records, cfg inventory.Port) port {
 	p := port{
-		cfg: cfg, records: newRecords(of),
+		cfg: cfg, records: recs,
 		pipe: pipe, at: at, view: pipe.Port(at),
 		state: api.StateWaiting, logged: api.StateWaiting,
 	}

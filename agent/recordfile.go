@@ -48,13 +48,17 @@ func OpenRecordFile(path string, log *logrus.Entry) (*RecordFile, error) {
 }
 
 func (f *RecordFile) open() error {
-	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is no file", f.path)
+	case info.Size() > 0:
+		err = endLine(file, info.Size())
 	}
 	if err != nil {
 		file.Close()
@@ -62,6 +66,17 @@ func (f *RecordFile) open() error {
 	}
 	f.file, f.buf, f.size = file, bufio.NewWriterSize(file, 64<<10), info.Size()
 	return nil
+}
+
+// endLine ends the last line of a file, which a process that was killed, or a full disk, may
+// have left without its end: the next record begins a line of its own.
+func endLine(file *os.File, size int64) error {
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err := file.Write([]byte{'\n'})
+	return err
 }
 
 // add hands a record over, and reports whether there was room.

@@ -77,9 +77,61 @@ func TestRecordFile(t *testing.T) {
 	if got, err = api.KeptWhy(path, "swp2"); err != nil || len(got.Records) != 0 {
 		t.Errorf("another port: %+v, %v", got, err)
 	}
-	append("\nnot one of ours\n{}\n")
-	if _, err := api.KeptWhy(path, "swp1"); err == nil || !strings.Contains(err.Error(), "is no csig.record/v1") {
-		t.Errorf("a file of another kind: %v", err)
+	// It is started again, and goes on in the same file.
+	f, err := OpenRecordFile(path, logrus.NewEntry(logrus.New()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.add(&api.KeptRecord{Format: api.RecordFormat, Device: "s1", Port: "swp1", Record: api.Record{State: "after"}})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	append(strings.Repeat("\x00", 3<<20) + "\n{}\n")
+	if got, err = api.KeptWhy(path, "swp1"); err != nil || len(got.Records) != len(want.Records)+2 || got.Records[len(want.Records)+1].State != "after" {
+		t.Errorf("killed in a write, and started again: %d records, want %d, %v", len(got.Records), len(want.Records)+2, err)
+	}
+	for _, text := range []string{"not one of ours\n{}\n", "a line", strings.Repeat("x", 3<<20)} {
+		other := filepath.Join(t.TempDir(), "other")
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := api.KeptWhy(other, "swp1"); err == nil || !strings.Contains(err.Error(), "no line of it is a csig.record/v1") {
+			t.Errorf("a file of another kind: %v", err)
+		}
+	}
+}
+
+// TestSlowRecordFile: a disk that takes a record now and then is reported once, and again only after
+// it had kept up.
+func TestSlowRecordFile(t *testing.T) {
+	log, hook := test.NewNullLogger()
+	cfg := testConfig(t, &script{}, &recorder{})
+	cfg.Log = logrus.NewEntry(log)
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &RecordFile{queue: make(chan *api.KeptRecord, 8)}
+	keep := func() { a.keepRecord(f, &a.ports[0], new(record)) }
+	for range 20 {
+		keep()
+	}
+	for range 10 {
+		<-f.queue
+		keep()
+		keep()
+	}
+	if n := len(hook.Entries); n != 1 {
+		t.Errorf("%d lines of the log, want one", n)
+	}
+	for range 8 {
+		<-f.queue
+	}
+	for range 9 {
+		keep()
+	}
+	if n := len(hook.Entries); n != 2 {
+		t.Errorf("%d lines of the log, want another one", n)
 	}
 }
 

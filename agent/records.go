@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
@@ -12,12 +11,12 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// The ports of an agent share recordBytes for what they remember; each has as many records of
-// it as fit, within bounds.
+// The ports of an agent share recordBytes for what they remember; each has its part of it,
+// within bounds.
 const (
-	recordBytes  = 4 << 20
-	fewestRecord = 16
-	mostRecords  = 512
+	recordBytes = 1 << 20
+	fewestBytes = 1 << 10
+	mostBytes   = 64 << 10
 )
 
 // record is cycles in a row of which a port came out the same (api.Record).
@@ -56,45 +55,38 @@ type moment struct {
 	buckets                     [len(quantize.Signals)]uint8
 }
 
-// records is a ring of the last ones. Once it is full it allocates nothing.
+// records are the last ones of a port: the newest, which goes on, and before it as many as fit,
+// packed. Once they fill their memory they allocate nothing.
 type records struct {
-	list []record
-	next int // where the next one goes, once the list is full
-	most int
+	now         *record // nil before the first
+	packed      []byte  // oldest first
+	first, last texts   // of the one before the first packed one, and of the last
+	most        int     // bytes
+	pack        *[]byte // the agent's, for the one that is being packed
 
 	over func(*record) // called with one behind which another begins; nil for none
 }
 
-// newRecords is the ring of one of so many ports.
-func newRecords(ports int) *records {
-	fit := recordBytes / int(unsafe.Sizeof(record{})) / max(ports, 1)
-	return &records{most: min(max(fit, fewestRecord), mostRecords)}
+// newRecords are those of one of so many ports.
+func newRecords(ports int, pack *[]byte) *records {
+	return &records{most: min(max(recordBytes/max(ports, 1), fewestBytes), mostBytes), pack: pack}
 }
 
 // newest is the record of the last cycle, nil before the first.
-func (r *records) newest() *record {
-	switch {
-	case len(r.list) == 0:
-		return nil
-	case r.next == 0:
-		return &r.list[len(r.list)-1]
-	}
-	return &r.list[r.next-1]
-}
+func (r *records) newest() *record { return r.now }
 
 // add takes one cycle in.
 func (r *records) add(o outcome, m moment, reason, failure, refused, repaired string) {
-	now := r.newest()
-	if now == nil || now.outcome != o || repaired != "" {
-		if now != nil && r.over != nil {
-			r.over(now)
-		}
-		if len(r.list) < r.most {
-			r.list = append(r.list, record{})
-			now = &r.list[len(r.list)-1]
-		} else {
-			now = &r.list[r.next]
-			r.next = (r.next + 1) % r.most
+	if r.now == nil {
+		r.now = new(record)
+	}
+	now := r.now
+	if now.cycles == 0 || now.outcome != o || repaired != "" {
+		if now.cycles > 0 {
+			if r.over != nil {
+				r.over(now)
+			}
+			r.keep(now)
 		}
 		*now = record{outcome: o, first: m, minABW: m.abw, repaired: repaired}
 	}
@@ -103,10 +95,32 @@ func (r *records) add(o outcome, m moment, reason, failure, refused, repaired st
 	now.reason, now.failure, now.refused = reason, failure, refused
 }
 
+// keep packs a record behind the others. Where it does not fit, a quarter of them makes room.
+func (r *records) keep(now *record) {
+	*r.pack = now.pack((*r.pack)[:0], &r.last)
+	if r.packed == nil {
+		r.packed = make([]byte, 0, r.most)
+	}
+	if len(r.packed)+len(*r.pack) > r.most {
+		rest, gone := r.packed, record{}
+		for len(rest) > 0 && len(rest)+len(*r.pack) > r.most*3/4 {
+			rest = gone.unpack(rest, &r.first)
+		}
+		r.packed = append(r.packed[:0], rest...)
+	}
+	r.packed = append(r.packed, *r.pack...)
+}
+
 // each calls f with the records, oldest first.
 func (r *records) each(f func(*record)) {
-	for i := range r.list {
-		f(&r.list[(r.next+i)%len(r.list)])
+	var one record
+	before := r.first
+	for rest := r.packed; len(rest) > 0; {
+		rest = one.unpack(rest, &before)
+		f(&one)
+	}
+	if r.now != nil {
+		f(r.now)
 	}
 }
 
@@ -169,7 +183,8 @@ func (a *Agent) keepRecord(f *RecordFile, p *port, r *record) {
 	if !kept && !a.dropped {
 		a.log.Warn("records of ports come faster than their file takes them: some are in memory alone")
 	}
-	a.dropped = !kept
+	// Until there is room again for long: a disk that is slow takes one now and then.
+	a.dropped = !kept || a.dropped && len(f.queue) > cap(f.queue)/2
 }
 
 // keepLast keeps the records that no other has ended, of an agent that ends.

@@ -2,11 +2,17 @@ package agent
 
 import (
 	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -80,28 +86,93 @@ func TestWhy(t *testing.T) {
 	})
 }
 
-// TestRecordsAreBounded: the last ones stay, in order, whatever the number of ports.
+// TestRecordsAreBounded: the last ones stay, in order, whatever the number of ports, and take no
+// more memory than they may.
 func TestRecordsAreBounded(t *testing.T) {
-	for _, ports := range []int{0, 1, 64, 512, 100_000} {
-		r := newRecords(ports)
-		if r.most < fewestRecord || r.most > mostRecords {
-			t.Errorf("%d ports: %d records each", ports, r.most)
+	for ports, least := range map[int]int{0: 500, 1: 500, 64: 150, 512: 18, 100_000: 7} {
+		r := newRecords(ports, new([]byte))
+		if r.most < fewestBytes || r.most > mostBytes {
+			t.Errorf("%d ports: %d bytes each", ports, r.most)
 		}
-		for i := range 3*r.most + 1 {
-			r.add(outcome{signals: [4]told{{set: true, lm: uint16(i)}}}, moment{at: int64(i)}, "", "", "", "")
-		}
-		next := int64(2*r.most + 1)
-		r.each(func(one *record) {
-			if one.first.at != next || one.cycles != 1 {
-				t.Fatalf("%d ports: %+v, want that of %d", ports, one.first, next)
-			}
+		now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC).UnixNano()
+		next := 0
+		add := func() { // what a port of 10 Gbit/s has whose bucket changes all the time
 			next++
-		})
-		if next != int64(3*r.most+1) {
-			t.Errorf("%d ports: the newest is of %d", ports, next-1)
+			now += int64(interval)
+			r.add(outcome{state: "live", written: true, signals: [4]told{{true, uint8(next % 32), 5}, {true, 30, 9}}},
+				moment{at: now, read: now - 3e6, start: now - 103e6, end: now - 3e6, lease: now + 300e6, readNS: 700e3, programNS: 14e6, errorNS: 30e3,
+					octets: 1e15, bits: 5e8, capacity: 1e10, load: 5e9, abw: uint64(next), abwc: 5e5, ops: 6144, estimate: counters.OK}, "", "", "", "")
 		}
-		if n := testing.AllocsPerRun(100, func() { next++; r.add(outcome{held: next%2 == 0}, moment{at: next}, "", "", "", "") }); n != 0 {
+		for range 3000 {
+			add()
+		}
+		var list []int
+		r.each(func(one *record) {
+			if one.cycles != 1 || one.last != one.first {
+				t.Fatalf("%d ports: %+v", ports, one)
+			}
+			list = append(list, int(one.first.abw))
+		})
+		if len(list) < least || list[0] != next-len(list)+1 || list[len(list)-1] != next || !slices.IsSorted(list) {
+			t.Errorf("%d ports: %d records, want %d and more: %d to %d of %d", ports, len(list), least, list[0], list[len(list)-1], next)
+		}
+		if len(r.packed) > r.most || cap(r.packed) != r.most {
+			t.Errorf("%d ports: %d of %d bytes, want at most %d", ports, len(r.packed), cap(r.packed), r.most)
+		}
+		if n := testing.AllocsPerRun(100, add); n != 0 {
 			t.Errorf("%v allocations for a record", n)
+		}
+	}
+}
+
+// TestPackedRecords: what is kept of a record is what it was, also where its texts are those of
+// one that is gone, and whatever its numbers are.
+func TestPackedRecords(t *testing.T) {
+	random := rand.New(rand.NewPCG(17, 1))
+	number := func() uint64 { return random.Uint64() >> random.IntN(64) }
+	at := func() (m moment) {
+		m = moment{
+			at: int64(number()), read: int64(number()), start: int64(number()), end: -int64(number()), readNS: int64(number()), programNS: int64(number()), errorNS: int64(number()),
+			octets: number(), bits: number(), capacity: number(), load: number(), abw: number(), abwc: uint32(number()), ops: uint32(number()), estimate: counters.State(random.IntN(8)),
+		}
+		for k := range m.buckets {
+			m.buckets[k] = uint8(number())
+		}
+		return m
+	}
+	words := []string{"", "", "", "live", "a reason", strings.Repeat("long", 25)}
+	text := func() string { return words[random.IntN(len(words))] }
+	r := newRecords(512, new([]byte))
+	var all []record
+	for range 2000 {
+		o := outcome{state: text(), code: findings.Code(text()), failed: random.IntN(2) == 0, refuses: random.IntN(2) == 0, held: random.IntN(2) == 0, written: random.IntN(2) == 0}
+		for k := range o.signals {
+			if random.IntN(2) == 0 {
+				o.signals[k] = told{true, uint8(number()), uint16(number())}
+			}
+		}
+		repaired := text() // another record begins
+		r.add(o, at(), text(), text(), text(), repaired+".")
+		for range random.IntN(3) {
+			r.add(o, at(), text(), text(), text(), "")
+		}
+		all = append(all, *r.now)
+		var have []record
+		r.each(func(one *record) { have = append(have, *one) })
+		if want := all[len(all)-len(have):]; !reflect.DeepEqual(have, want) {
+			t.Fatalf("after %d records:\n%+v\nwant\n%+v", len(all), have, want)
+		}
+	}
+	// The longest record fits.
+	r = newRecords(100_000, new([]byte))
+	for i := range 3 {
+		m, long := moment{at: -1 << 63, octets: 1<<64 - 1}, strings.Repeat(string(rune('a'+i)), 5000)
+		r.add(outcome{state: "passthrough", signals: [4]told{{true, 31, 4095}}}, m, long, long, long, long)
+		r.add(r.now.outcome, m, long, long, long, "")
+		n := 0
+		r.each(func(*record) { n++ })
+		if len(r.packed) > r.most || n != min(i+1, 2) { // the one that goes on, and one before it
+			t.Errorf("%d records in %d bytes", n, len(r.packed))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/integration/fabric"
@@ -79,13 +81,61 @@ func BenchmarkReaction(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// manyPorts is what the figures of a daemon are for.
-const manyPorts = 512
+// manyPorts is what the figures of a daemon are for. One frame of bulk every other interval is
+// about half of what a port has, so that each of its windows is in another bucket.
+const (
+	manyPorts = 512
+	portBPS   = 10_000_000
+	bulk      = 60_000 // bytes
+)
+
+// sendBulk sends one frame of bulk from each port of a node every other interval until the test
+// ends.
+func sendBulk(b testing.TB, in, far *fabric.Node) {
+	b.Helper()
+	var list []netlink.Link
+	up := func() (err error) {
+		list, err = netlink.LinkList()
+		for _, l := range list {
+			err = errors.Join(err, netlink.LinkSetUp(l))
+		}
+		return err
+	}
+	fd := -1
+	err := errors.Join(far.Do(up), in.Do(up), in.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	frame := make([]byte, bulk)
+	frame[12], frame[13] = 0x88, 0xb5 // of a local experiment
+	stop, ended := make(chan struct{}), make(chan struct{})
+	b.Cleanup(func() { close(stop); <-ended; unix.Close(fd) })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(2 * interval)
+		defer tick.Stop()
+		for {
+			for _, l := range list {
+				if l.Type() == "veth" {
+					_ = unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: l.Attrs().Index}) // one that is lost makes a window of the same bucket
+				}
+			}
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
 
 // daemon runs csig agent on so many ports every 100 ms, as a process, until the
-// test ends. It returns when the agent is under way, with its process and what
-// counts its cycles, by its status, and reads its metrics.
-func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func() error) {
+// test ends; the ports are idle or busy. It returns when the agent is under way, with its process, its
+// client, what counts its cycles, by its status, and what reads its metrics.
+func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cycles func() uint64, scrape func() error) {
 	b.Helper()
 	var fab fabric.Fabric
 	b.Cleanup(func() {
@@ -111,12 +161,12 @@ func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func
 	err = s1.Do(func() error {
 		for i := range ports {
 			name := "swp" + strconv.Itoa(i)
-			veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name, PeerNamespace: netlink.NsFd(far.FD())}
+			veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 65535}, PeerMTU: 65535, PeerName: name, PeerNamespace: netlink.NsFd(far.FD())}
 			if err := netlink.LinkAdd(veth); err != nil {
 				return err
 			}
 			lm := uint16(1 + i%124)
-			dev.Ports = append(dev.Ports, inventory.Port{Name: name, Speed: 1_000_000_000, Action: vlanrules.Update,
+			dev.Ports = append(dev.Ports, inventory.Port{Name: name, Speed: portBPS, Action: vlanrules.Update,
 				LM: map[quantize.Signal]uint16{quantize.MinABW: lm, quantize.MinABWC: lm}})
 		}
 		return nil
@@ -133,6 +183,9 @@ func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		b.Fatal(err)
 	}
+	if busy {
+		sendBulk(b, s1, far)
+	}
 	cmd := s1.Command(csig, "agent", "-i", file, "--socket", socket)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -142,7 +195,7 @@ func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // killed: nothing to learn
 	})
-	client := api.NewClient(socket)
+	client = api.NewClient(socket)
 	b.Cleanup(client.Close)
 	cycles = func() uint64 {
 		s, err := client.Status(b.Context())
@@ -161,7 +214,7 @@ func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	b.Cleanup(unix.CloseIdleConnections)
-	return cmd.Process.Pid, cycles, func() error {
+	return cmd.Process.Pid, client, cycles, func() error {
 		res, err := unix.Get("http://localhost/metrics")
 		if err != nil {
 			return err
@@ -177,7 +230,7 @@ func daemon(b testing.TB, ports int) (pid int, cycles func() uint64, scrape func
 func BenchmarkDaemon(b *testing.B) {
 	for _, ports := range []int{64, 128, 256, manyPorts} {
 		b.Run(fmt.Sprintf("ports=%d", ports), func(b *testing.B) {
-			pid, cycles, _ := daemon(b, ports)
+			pid, _, cycles, _ := daemon(b, ports, false)
 			const seconds = 10
 			for b.Loop() {
 				n, cpu, start := cycles(), cpuTime(b, pid), time.Now()
@@ -201,26 +254,45 @@ func BenchmarkDaemon(b *testing.B) {
 // small management CPU having little.
 const residentMiB = 40
 
-// The agent stays small while it is asked for its status in each cycle and for its metrics each second, and has
-// given back by then what its start took.
+// The agent stays small while the bucket of each port changes all the time and it is asked for its status in each cycle
+// and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
+// start took.
 func TestLongMemory(t *testing.T) {
-	pid, cycles, scrape := daemon(t, manyPorts)
-	const settled = 150
+	pid, client, cycles, scrape := daemon(t, manyPorts, true)
+	const settled = 250
+	var held []float64 // each second, in MiB: garbage comes and goes
 	scraped := time.Now()
-	for deadline := time.Now().Add(60 * time.Second); cycles() < settled; {
+	for deadline := time.Now().Add(2 * time.Minute); cycles() < settled; {
 		if now := time.Now(); now.Sub(scraped) >= time.Second {
 			if err := scrape(); err != nil {
 				t.Fatal(err)
 			}
 			scraped = now
+			if cycles() > settled/2 {
+				held = append(held, resident(t, pid))
+			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d cycles in a minute, want %d", cycles(), settled)
+			t.Fatalf("%d cycles in two minutes, want %d", cycles(), settled)
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above
 	}
-	got := resident(t, pid)
-	t.Logf("%.1f MiB are resident", got)
+	slices.Sort(held)
+	got := held[len(held)/2]
+	w, err := client.Why(t.Context(), "swp0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	for i := range w.Records {
+		if w.Records[i].Written {
+			changes++
+		}
+	}
+	if changes < 15 {
+		t.Errorf("it remembers %d values that were written, and the load changes all the time", changes)
+	}
+	t.Logf("%.1f MiB are resident, %.1f to %.1f, with %d changes of a port", got, held[0], held[len(held)-1], changes)
 	if got > residentMiB {
 		t.Errorf("%.1f MiB are resident, want at most %d: GODEBUG=inittrace=1 shows what packages hold, /proc/PID/smaps what the kernel counts", got, residentMiB)
 	}

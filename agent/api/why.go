@@ -121,21 +121,33 @@ func KeptWhy(path, port string) (*Why, error) {
 	return w, nil
 }
 
-// read adds the records of one file; a last line that is not whole was being written.
+// read adds the records of one file. Lines that are not whole are left out: a process was killed
+// while it wrote them, the disk was full, or one is being written. A file that has none but such
+// lines is another's.
 func (w *Why) read(f io.Reader) error {
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxKept)
-	number, broken := 0, error(nil)
-	for lines.Scan() {
-		if number++; broken != nil {
-			return broken
+	lines := bufio.NewReaderSize(f, maxKept)
+	whole, broken := false, false
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == nil:
+		case errors.Is(err, bufio.ErrBufferFull): // as the disk of a machine without power may leave it
+			broken = true
+			continue
+		case errors.Is(err, io.EOF):
+			if !whole && (broken || len(line) > 0) {
+				return fmt.Errorf("no line of it is a %s", RecordFormat)
+			}
+			return nil
+		default:
+			return err
 		}
 		r := new(KeptRecord)
-		if err := json.Unmarshal(lines.Bytes(), r); err != nil || r.Format != RecordFormat {
-			broken = fmt.Errorf("line %d is no %s", number, RecordFormat)
+		if err := json.Unmarshal(line, r); err != nil || r.Format != RecordFormat {
+			broken = true
 			continue
 		}
-		if r.Port != w.Port {
+		if whole = true; r.Port != w.Port {
 			continue
 		}
 		printable(reflect.ValueOf(r))
@@ -144,10 +156,6 @@ func (w *Why) read(f io.Reader) error {
 			w.Records = slices.Delete(w.Records, 0, mostKept/2)
 		}
 	}
-	if number == 1 && broken != nil {
-		return broken
-	}
-	return lines.Err()
 }
 
 // Explain lets the server answer WhyPath. It is called before Serve.

@@ -20,7 +20,7 @@ func newWhy() *cobra.Command {
 		Long: `Show what made a port's S and LM what they are, or were at a time: the counters, the
 window, the value, its bucket, damping, the operations that wrote it and when the
 device had acknowledged them. The agent remembers the last changes of each port, as
-many as fit in 4 MiB; cycles that changed nothing are counted in one record.`,
+many as fit in 1 MiB; cycles that changed nothing are counted in one record.`,
 		Example: `  csig why swp7
   csig why swp7 --at 12:00:03
   csig why swp7 --at 2026-11-22T12:00:03Z --json
@@ -45,6 +45,9 @@ many as fit in 4 MiB; cycles that changed nothing are counted in one record.`,
 			if err != nil {
 				return err
 			}
+			if when.After(time.Now()) {
+				return usageError(cmd, "--at %s is yet to come", at)
+			}
 			i, err := recordAt(w, when)
 			if err != nil {
 				return err
@@ -53,7 +56,7 @@ many as fit in 4 MiB; cycles that changed nothing are counted in one record.`,
 				w.Records = w.Records[i : i+1]
 				return printJSON(cmd.OutOrStdout(), w)
 			}
-			fmt.Fprint(cmd.OutOrStdout(), whyText(w, i, newScreen(cmd.OutOrStdout()).columns()))
+			fmt.Fprint(cmd.OutOrStdout(), whyText(w, i, when, newScreen(cmd.OutOrStdout()).columns()))
 			return nil
 		},
 	}
@@ -121,7 +124,11 @@ func recordAt(w *api.Why, when time.Time) (int, error) {
 // around is how many records before and behind the one that is explained are listed.
 const around = 4
 
-func whyText(w *api.Why, at, columns int) string {
+// longGap is how long no cycle ends until a record does not speak for the time that was asked for.
+const longGap = time.Second
+
+// whyText is what a record says about a time, zero for that of the answer.
+func whyText(w *api.Why, at int, when time.Time, columns int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
@@ -135,6 +142,12 @@ func whyText(w *api.Why, at, columns int) string {
 		cycles = fmt.Sprintf("%d cycles, from %s to %s", r.Cycles, clock(r.First.At), clock(r.Last.At))
 	}
 	line("%s: %s", cycles, recordState(r))
+	if when.IsZero() {
+		when = w.Time // a file has none
+	}
+	if when.Sub(r.Last.At) > longGap {
+		line("no cycle ended between %s and %s, the time that is asked for: the agent waited for its next cycle, hung, or did not run", clock(r.Last.At), clock(when))
+	}
 	for _, s := range r.Signals {
 		what := fmt.Sprintf("S %d (%s to %s), LM %d (%s)", s.Bucket, quantity(s.Low, s.Unit), quantity(s.High, s.Unit), s.LM, s.Locator)
 		if s.Stale {

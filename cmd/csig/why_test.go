@@ -69,10 +69,36 @@ ABW of these cycles: 600 Mbit/s to 900 Mbit/s
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := whyText(w, i, 120)
+		got := whyText(w, i, when, 120)
 		if at != "" && got != want || !strings.Contains(got, want) {
 			t.Errorf("at %q:\n%s\nwant\n%s", at, got, want)
 		}
+	}
+}
+
+// TestWhyGap: a record of before the time that is asked for does not pass for one of that time.
+func TestWhyGap(t *testing.T) {
+	w := whyOf()
+	last := w.Records[2].Last.At
+	w.Time = last.Add(500 * time.Millisecond)
+	for name, c := range map[string]struct {
+		record int
+		when   time.Time
+		want   string
+	}{
+		"now":                    {2, time.Time{}, ""},
+		"within a record":        {1, last.Add(-2 * time.Second), ""},
+		"between two cycles":     {1, w.Records[1].Last.At.Add(900 * time.Millisecond), ""},
+		"long after the last":    {2, last.Add(time.Minute), "no cycle ended between 12:00:05.002 and 12:01:05.002, the time that is asked for"},
+		"long after another one": {0, w.Records[0].Last.At.Add(2 * time.Second), "no cycle ended between 12:00:00.002 and 12:00:02.002"},
+	} {
+		if got := whyText(w, c.record, c.when, 200); strings.Contains(got, "no cycle ended") != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s:\n%s\nwant %q", name, got, c.want)
+		}
+	}
+	w.Time = last.Add(time.Minute) // the agent hangs
+	if got := whyText(w, 2, time.Time{}, 200); !strings.Contains(got, "between 12:00:05.002 and 12:01:05.002") {
+		t.Errorf("of an agent that hangs:\n%s", got)
 	}
 }
 
