@@ -140,7 +140,7 @@ type Support struct {
 // Ports are ports of a device that are alike.
 type Ports struct {
 	Ports  []string `json:"ports"`
-	Speed  uint64   `json:"speed"`     // bit/s; 0: the device knows
+	Speed  uint64   `json:"speed_bps"` // bit/s; 0: the device knows
 	MTU    int      `json:"mtu_bytes"` // 0: the device knows
 	Action string   `json:"action"`
 	Level  string   `json:"level"`

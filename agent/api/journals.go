@@ -20,7 +20,7 @@ const JournalsPath = "/v1/journals"
 // Formats of the answers.
 const (
 	JournalsFormat = "csig.journals/v1"
-	PartFormat     = "csig.journal_part/v1"
+	PartFormat     = "csig.journal-part/v1"
 )
 
 // MaxPart is how many bytes a part of a journal has at most.
@@ -43,7 +43,7 @@ type Journal struct {
 	What    string    `json:"what"`  // the command
 	Began   time.Time `json:"began"` // by the controllers' clocks
 	Changed time.Time `json:"changed"`
-	Size    int64     `json:"size"` // bytes
+	Size    int64     `json:"size_bytes"`
 }
 
 // JournalList is the answer of JournalsPath.

@@ -15,6 +15,7 @@ import (
 	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/host"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/web"
 )
 
@@ -71,7 +72,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
   csig-controller -i fleet.yaml --web 127.0.0.1:8080 --metrics 127.0.0.1:9343
   csig-controller -i fleet.yaml --name c1 --cluster 192.0.2.1:6222 --peer 192.0.2.2:6222 --peer 192.0.2.3:6222 --tls-cert c1.pem --tls-key c1.key --tls-ca ca.pem
   csig-controller -i fleet.yaml --name c1 --nats tls://nats.example.net:4222 --nats-creds csig.creds`,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -115,6 +116,11 @@ managers send, releases their leases and leaves the setups for the next start.`,
 			})
 		},
 	}
+	cmd.InitDefaultVersionFlag()
+	cmd.SetVersionTemplate(process.VersionText("csig-controller", version) + "\n")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see csig-controller --help", err)
+	})
 	f := cmd.Flags()
 	f.StringVarP(&fleetFile, "inventory", "i", "", "fleet file (required)")
 	f.StringVar(&state, "state", defaultState(), "folder for the devices' configurations")
@@ -128,6 +134,14 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	_ = cmd.MarkFlagRequired("inventory")
 	process.ExitCodes(cmd, exitText(cmd))
 	return cmd
+}
+
+// noArgs names the flag that takes what was given as an argument.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unexpected %q: the fleet file goes with -i: csig-controller -i %s; see csig-controller --help", args[0], vendors.ShellWord(args[0]))
 }
 
 // exitText is the line of its help about exit codes.

@@ -108,6 +108,25 @@ func (s serving) Fire(e *logrus.Entry) error {
 	return nil
 }
 
+// A fleet file goes with -i, and the error says so; --version is as that of csig.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		arg, out, err string
+	}{
+		{"--version", "csig-controller unknown (go", ""},
+		{"fleet.yaml", "", `unexpected "fleet.yaml": the fleet file goes with -i: csig-controller -i fleet.yaml; see csig-controller --help`},
+		{"--no-such", "", "unknown flag: --no-such; see csig-controller --help"},
+	} {
+		cmd, out := newRoot(), new(strings.Builder)
+		cmd.SetOut(out)
+		cmd.SetArgs([]string{c.arg})
+		err := cmd.Execute()
+		if !strings.HasPrefix(out.String(), c.out) || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%s: %q, %v", c.arg, out, err)
+		}
+	}
+}
+
 // TestHelp: its exit codes are in it, as in the help of csig.
 func TestHelp(t *testing.T) {
 	if help := newRoot().UsageString(); !strings.HasSuffix(help, "\nExit codes:\n  0 it was asked to end, 1 an error\n") {

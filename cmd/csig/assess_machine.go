@@ -49,7 +49,7 @@ type machinePort struct {
 	Bridge    string   `json:"bridge"` // that it is a port of
 	Up        bool     `json:"up"`
 	MTU       int      `json:"mtu_bytes"`
-	Speed     uint64   `json:"speed"` // bit/s; 0: the kernel does not know
+	Speed     uint64   `json:"speed_bps"` // bit/s; 0: the kernel does not know
 	SpeedFrom string   `json:"speed_from"`
 	Qdisc     string   `json:"qdisc"` // at the root: who shapes
 	Counter   string   `json:"counter"`

@@ -205,9 +205,9 @@ func (w *watch) text() string {
 	if f.PortsBad > 0 {
 		bad = fmt.Sprintf("; ports that cannot be read: %d", f.PortsBad)
 	}
-	fmt.Fprintf(out, "%d devices, %d ports, %v: %d good, %d failing, %d not read yet, %d being read%s\n",
-		f.Devices, f.Ports, time.Duration(f.ElapsedNS).Round(time.Second), f.Good, f.Failing, f.Unread, f.Running, bad)
-	fmt.Fprintf(out, "readings %d, %d failed, %d slots missed\n", f.Reads, f.Failed, f.Missed)
+	fmt.Fprintf(out, "%s, %s, %v: %d good, %d failing, %d not read yet, %d being read%s\n",
+		count(f.Devices, "device"), ports(f.Ports), time.Duration(f.ElapsedNS).Round(time.Second), f.Good, f.Failing, f.Unread, f.Running, bad)
+	fmt.Fprintf(out, "readings %d, %d failed, slots missed %d\n", f.Reads, f.Failed, f.Missed)
 	fmt.Fprintf(out, "late     %s\ntook     %s\nage now  %s\n\n", f.Late.text(), f.Took.text(), f.Age.text())
 
 	var views []fleet.PortView

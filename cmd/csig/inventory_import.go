@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/discovery"
 	"github.com/csig-agent/csig/discovery/netbox"
 	"github.com/csig-agent/csig/inventory/outfile"
+	"github.com/csig-agent/csig/vendors"
 )
 
 func newInventoryImport() *cobra.Command {
@@ -20,13 +21,36 @@ func newInventoryImport() *cobra.Command {
   csig inventory import lldp leaf1 spine1 -v2c -c file:community -o fleet.yaml`, newImportNetBox(), newImportLLDP())
 }
 
-// writeDraft writes a fleet file; what is at the path already stays.
-func writeDraft(cmd *cobra.Command, d *discovery.Draft, path string) error {
+// importResult is an import as JSON.
+type importResult struct {
+	Format  string   `json:"format"`
+	File    string   `json:"file"`  // that was written; "" for none
+	Fleet   string   `json:"fleet"` // the fleet file's text, where none was written
+	Devices int      `json:"devices"`
+	Cables  int      `json:"cables"`
+	FillIn  int      `json:"fill_in"` // places that a person has to complete
+	Notes   []string `json:"notes"`
+}
+
+// draftOutput is where a fleet file goes.
+type draftOutput struct {
+	path   string // "": standard output
+	asJSON bool
+}
+
+// write writes a fleet file; what is at the path already stays.
+func (o *draftOutput) write(cmd *cobra.Command, d *discovery.Draft) error {
 	text, err := d.YAML()
 	if err != nil {
 		return err
 	}
-	if path == "" {
+	path, fillIn := o.path, strings.Count(string(text), "FILL IN")-1 // one is in the first line
+	res := importResult{"csig.inventory-import/v1", path, "", len(d.Devices), len(d.Cables), fillIn, append([]string{}, d.Notes...)}
+	switch {
+	case path == "" && o.asJSON:
+		res.Fleet = string(text)
+		return printJSON(cmd.OutOrStdout(), res)
+	case path == "":
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
@@ -36,19 +60,30 @@ func writeDraft(cmd *cobra.Command, d *discovery.Draft, path string) error {
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s; %d places to FILL IN\nnext: csig inventory check -i %s\n", path,
-		count(len(d.Devices), "device"), count(len(d.Cables), "cable"), strings.Count(string(text), "FILL IN")-1, path)
+	if o.asJSON {
+		return printJSON(cmd.OutOrStdout(), res)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s; %s to FILL IN\nnext: csig inventory check -i %s\n", path,
+		count(len(d.Devices), "device"), count(len(d.Cables), "cable"), count(fillIn, "place"), vendors.ShellWord(path))
 	return nil
 }
 
-// addDraftOutput adds the flag that names the fleet file to write.
-func addDraftOutput(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "output", "o", "", "fleet file to write; it must not be there yet (default: standard output)")
+// check refuses a path that cannot be written, before anything is asked.
+func (o *draftOutput) check() error {
+	if o.path == "" {
+		return nil
+	}
+	return outfile.Check(o.path, nil)
+}
+
+func (o *draftOutput) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.path, "output", "o", "", "fleet file to write, which must not exist (default: standard output)")
+	addJSON(cmd, &o.asJSON)
 }
 
 func newImportNetBox() *cobra.Command {
 	var (
-		out   string
+		out   draftOutput
 		roles []string
 	)
 	cmd := &cobra.Command{
@@ -71,10 +106,8 @@ What only a person knows is marked FILL IN. csig inventory check accepts the fil
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if out != "" {
-				if err := outfile.Check(out, nil); err != nil {
-					return err
-				}
+			if err := out.check(); err != nil {
+				return err
 			}
 			var x netbox.Export
 			for _, path := range args {
@@ -91,10 +124,10 @@ What only a person knows is marked FILL IN. csig inventory check accepts the fil
 			if err != nil {
 				return err
 			}
-			return writeDraft(cmd, d, out)
+			return out.write(cmd, d)
 		},
 	}
-	addDraftOutput(cmd, &out)
+	out.add(cmd)
 	cmd.Flags().StringArrayVar(&roles, "role", nil, "role of switches in NetBox; may be repeated (default: all devices are switches)")
 	return cmd
 }
@@ -104,7 +137,7 @@ const askedAtOnce = 32
 
 func newImportLLDP() *cobra.Command {
 	var (
-		out string
+		out draftOutput
 		t   targetFlags
 	)
 	cmd := &cobra.Command{
@@ -128,10 +161,8 @@ What only a person knows is marked FILL IN. csig inventory check accepts the fil
 			if err := t.check(cmd); err != nil {
 				return err
 			}
-			if out != "" {
-				if err := outfile.Check(out, nil); err != nil {
-					return err
-				}
+			if err := out.check(); err != nil {
+				return err
 			}
 			t.warn(cmd.ErrOrStderr())
 			scanned, failed, err := t.scanAll(cmd, args)
@@ -140,7 +171,7 @@ What only a person knows is marked FILL IN. csig inventory check accepts the fil
 			}
 			d := discovery.FromLLDP("csig inventory import lldp", scanned)
 			d.Notes = append(d.Notes, failed...)
-			if err := writeDraft(cmd, d, out); err != nil {
+			if err := out.write(cmd, d); err != nil {
 				return err
 			}
 			if len(failed) > 0 {
@@ -149,7 +180,7 @@ What only a person knows is marked FILL IN. csig inventory check accepts the fil
 			return nil
 		},
 	}
-	addDraftOutput(cmd, &out)
+	out.add(cmd)
 	t.add(cmd)
 	return cmd
 }
@@ -176,6 +207,9 @@ func (t *targetFlags) scanAll(cmd *cobra.Command, targets []string) (scanned []d
 		}()
 	}
 	wg.Wait()
+	if err := cmd.Context().Err(); err != nil { // no fleet file of those that had answered by then
+		return nil, nil, err
+	}
 	for i := range all {
 		if errs[i] != nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), "csig:", errs[i])

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +24,11 @@ func TestImportNetBox(t *testing.T) {
 	}
 	if _, _, err := runHere(t, "inventory", "check", "-i", out); err != nil {
 		t.Errorf("%v", err)
+	}
+	var res importResult
+	text, _, err := runHere(t, append(args[:len(args)-2:len(args)-2], "--json")...)
+	if err = errors.Join(err, json.Unmarshal([]byte(text), &res)); err != nil || res.Devices != 3 || res.Cables != 4 || res.FillIn == 0 || !strings.Contains(res.Fleet, "format: csig.fleet/v1") || res.Notes == nil {
+		t.Errorf("%v, %+v", err, res)
 	}
 	was, err := os.ReadFile(out)
 	if err != nil {

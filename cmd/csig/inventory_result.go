@@ -53,7 +53,7 @@ type deviceResult struct {
 
 type fleetPort struct {
 	Name    string                      `json:"name"`
-	Speed   uint64                      `json:"speed"`
+	Speed   uint64                      `json:"speed_bps"`
 	MTU     int                         `json:"mtu_bytes"`
 	Action  string                      `json:"action"`
 	Strip   bool                        `json:"strip_retired"`

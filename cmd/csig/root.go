@@ -33,7 +33,7 @@ CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
 		PersistentPreRunE: requireFlags,
 	}
 	root.InitDefaultVersionFlag()
-	root.SetVersionTemplate(versionText() + "\n")
+	root.SetVersionTemplate(process.VersionText("csig", version) + "\n")
 	process.ExitCodes(root, "{{exitCodes .}}")
 	root.SetFlagErrorFunc(flagError)
 	for _, cmd := range []*cobra.Command{newDemo(), newAgent(), newStatus(), newVersion()} {
@@ -92,10 +92,6 @@ type versionInfo struct {
 	Arch    string `json:"arch"`
 }
 
-func versionText() string {
-	return fmt.Sprintf("csig %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -107,7 +103,7 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), process.VersionText("csig", version))
 			return err
 		},
 	}

@@ -21,6 +21,15 @@ const (
 
 var checkWords = []string{checkOK: "OK", checkWarning: "WARNING", checkCritical: "CRITICAL", checkUnknown: "UNKNOWN"}
 
+// statusCheck is a check as JSON.
+type statusCheck struct {
+	Format string      `json:"format"`
+	Result string      `json:"result"` // ok, warning, critical or unknown
+	Code   int         `json:"code"`   // the exit code
+	Why    string      `json:"why"`    // what the line of text has
+	Status *api.Status `json:"status"` // null where no agent answered
+}
+
 // checkStatus prints a line and exits as monitoring plugins do.
 func checkStatus(cmd *cobra.Command, c *api.Client, asJSON bool) error {
 	s, err := ask(cmd.Context(), c)
@@ -40,8 +49,8 @@ func checkStatus(cmd *cobra.Command, c *api.Client, asJSON bool) error {
 	default:
 		code, why = judgeStatus(s)
 	}
-	if asJSON && err == nil {
-		err = printJSON(cmd.OutOrStdout(), s)
+	if asJSON {
+		err = printJSON(cmd.OutOrStdout(), statusCheck{"csig.status-check/v1", strings.ToLower(checkWords[code]), code, why, s})
 	} else {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: csig %s\n", checkWords[code], strings.ReplaceAll(why, "\n", " "))
 	}
@@ -73,6 +82,12 @@ func judgeStatus(s *api.Status) (code int, why string) {
 		found(checkWarning, "%s", planeText(s))
 	default:
 		found(checkCritical, "%s", planeText(s))
+	}
+	if s.Cycle.Hangs {
+		found(checkCritical, "no cycle ends any more")
+	}
+	if s.SetupIncomplete {
+		found(checkWarning, "the setup is not complete")
 	}
 	if s.Cycle.LastError != "" {
 		found(checkCritical, "the last cycle failed: %s", s.Cycle.LastError)

@@ -124,6 +124,9 @@ func fitStatus(s *api.Status, text string, silent time.Duration, columns, height
 	if s.Cycle.LastError != "" {
 		head = append(head, "last error: "+s.Cycle.LastError)
 	}
+	if d := s.Drift; d != nil && len(d.Differences) > 0 {
+		head = append(head, fmt.Sprintf("DRIFT: %s, e.g. %s", count(len(d.Differences), "difference"), d.Differences[0]))
+	}
 	// The summary is the one line that is worth two in a narrow window.
 	summary := strings.Split(strings.TrimSuffix(wrap(portSummary(s.Ports), columns, 2), "\n"), "\n")
 	if most := max(1, height-len(summary)-1-fewestRows); len(head) > most {
@@ -141,7 +144,7 @@ func fitStatus(s *api.Status, text string, silent time.Duration, columns, height
 		table, left := portTable(s.Ports, columns < plainColumns-1, rows)
 		lines = append(lines, table...)
 		if left > 0 {
-			lines = append(lines, fmt.Sprintf("… and %s more: a taller window, or --rows", ports(left)))
+			lines = append(lines, fmt.Sprintf("… and %s more (--rows)", ports(left)))
 		}
 	}
 	lines = append(lines, notes...)

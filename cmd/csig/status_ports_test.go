@@ -98,6 +98,8 @@ func TestStatusForMonitoring(t *testing.T) {
 		{"no drift", func(s *api.Status) { s.Drift = &api.Drift{} }, checkOK, "1 live"},
 		{"drift", func(s *api.Status) { s.Drift = &api.Drift{Differences: []api.Difference{{Port: "swp1", What: "gone"}}} }, checkWarning, "drift, 1 difference: port swp1: gone"},
 		{"drift that is not checked", func(s *api.Status) { s.Drift = &api.Drift{Error: "no answer"} }, checkWarning, "drift not checked: no answer"},
+		{"a cycle that hangs", func(s *api.Status) { s.Cycle.Hangs = true }, checkCritical, "no cycle ends"},
+		{"a setup that is not complete", func(s *api.Status) { s.SetupIncomplete = true }, checkWarning, "the setup is not complete"},
 		{"waits", func(s *api.Status) { s.Waiting = "for a configuration" }, checkWarning, "waits: for a configuration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -435,8 +435,9 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 
 func newCountersShow() *cobra.Command {
 	var (
-		f   playFlags
-		svg string
+		f      playFlags
+		svg    string
+		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "show TRACE",
@@ -464,6 +465,9 @@ func newCountersShow() *cobra.Command {
 			if sum.Damaged != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "csig: %s ends before its end, after %d readings: %v\n", args[0], sum.Readings, sum.Damaged)
 			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), chart.Result())
+			}
 			if svg == "" {
 				return chart.WriteText(cmd.OutOrStdout(), columns())
 			}
@@ -482,7 +486,9 @@ func newCountersShow() *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	addJSON(cmd, &asJSON)
 	cmd.Flags().StringVarP(&svg, "output", "o", "", "draw into this new .svg file instead of the terminal")
+	cmd.MarkFlagsMutuallyExclusive("json", "output")
 	return cmd
 }
 

@@ -34,6 +34,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if f := cmd.Flags().Lookup("interface"); f != nil && !f.Changed && !strings.HasSuffix(args[0], ".yaml") {
+		return usageError(cmd, "unexpected %q: a network interface goes with -I: %s -I %s", args[0], cmd.CommandPath(), vendors.ShellWord(args[0]))
+	}
 	if f := cmd.Flags().Lookup("inventory"); f != nil && !f.Changed {
 		return usageError(cmd, "unexpected %q: a fleet file goes with -i: %s -i %s", args[0], cmd.CommandPath(), vendors.ShellWord(args[0]))
 	}

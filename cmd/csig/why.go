@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -25,7 +26,7 @@ many as fit in 1 MiB; cycles that changed nothing are counted in one record.`,
   csig why swp7 --at 12:00:03
   csig why swp7 --at 2026-11-22T12:00:03Z --json
   csig why swp7 --at 2026-11-22T12:00:03Z --file /var/lib/csig/records`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("PORT"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			c := api.NewClient(socket)
 			defer c.Close()
@@ -77,6 +78,16 @@ func askWhy(cmd *cobra.Command, socket, file, port string) (*api.Why, error) {
 		}
 		return w, err
 	}
+	w, err := queryWhy(cmd, socket, port)
+	if errors.Is(err, api.ErrNoAgent) && !cmd.Flags().Changed("socket") { // as csig status
+		if shadow, e := queryWhy(cmd, api.DefaultShadowSocket(), port); !errors.Is(e, api.ErrNoAgent) {
+			return shadow, e
+		}
+	}
+	return w, err
+}
+
+func queryWhy(cmd *cobra.Command, socket, port string) (*api.Why, error) {
 	c := api.NewClient(socket)
 	defer c.Close()
 	return c.Why(cmd.Context(), port)

@@ -178,3 +178,58 @@ func (c *Chart) resample(p *chartPort, n int) []span {
 	}
 	return out[:min(n, max(len(p.spans), 1))]
 }
+
+// ChartFormat names the shape of ChartResult.
+const ChartFormat = "csig.chart/v1"
+
+// ChartResult is what a chart draws, as JSON.
+type ChartResult struct {
+	Format string        `json:"format"`
+	Device string        `json:"device"`
+	Start  time.Time     `json:"start"`
+	End    time.Time     `json:"end"`
+	SpanNS int64         `json:"span_ns"` // length of each span; 0 for a single reading
+	Ports  []ChartedPort `json:"ports"`
+}
+
+// ChartedPort is a port in a chart.
+type ChartedPort struct {
+	Port        string        `json:"port"`
+	CapacityBPS *uint64       `json:"capacity_bps"` // null where it is not known, or changed
+	Spans       []ChartedSpan `json:"spans"`
+}
+
+// ChartedSpan is what a port did in a piece of time, the worst where several readings fall into it.
+type ChartedSpan struct {
+	Readings int              `json:"readings"`
+	LoadPPM  *uint32          `json:"load_ppm"` // of the capacity; null where nothing is known
+	Buckets  map[string]uint8 `json:"buckets"`  // of each signal; empty where nothing is known
+	Doubtful bool             `json:"doubtful"` // Δt is too uncertain for one bucket
+	Down     bool             `json:"down"`     // the link was
+	Lost     bool             `json:"lost"`     // nothing could be read, or counters were stuck
+}
+
+// Result returns the chart as data.
+func (c *Chart) Result() ChartResult {
+	out := ChartResult{Format: ChartFormat, Device: c.device, Start: c.start.UTC(), End: c.end.UTC(), SpanNS: c.width.Nanoseconds(), Ports: []ChartedPort{}}
+	for i := range c.ports {
+		p := &c.ports[i]
+		port := ChartedPort{Port: p.name, Spans: []ChartedSpan{}}
+		if p.speed > 0 && !p.mixed {
+			port.CapacityBPS = &p.speed
+		}
+		for j := range p.spans {
+			s := &p.spans[j]
+			one := ChartedSpan{Readings: s.readings, Buckets: map[string]uint8{}, Doubtful: s.doubtful, Down: s.down, Lost: s.lost}
+			if s.known {
+				one.LoadPPM = &s.used
+				for k, table := range c.tables {
+					one.Buckets[table.Signal.String()] = s.s[k]
+				}
+			}
+			port.Spans = append(port.Spans, one)
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	return out
+}

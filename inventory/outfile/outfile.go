@@ -133,7 +133,9 @@ func replaceable(path string, ours Format) error {
 		return err
 	case int(st.Uid) != os.Geteuid():
 		return refuse(path, fmt.Sprintf("it belongs to another user (uid %d)", st.Uid))
-	case len(head) > 0 && (ours == nil || !ours(head)):
+	case len(head) > 0 && ours == nil:
+		return refuse(path, "it exists; remove it, or name another file")
+	case len(head) > 0 && !ours(head):
 		return refuse(path, "it exists, and csig did not write it in this format; remove it, or name another file")
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 		{"nothing", func(*testing.T, string) {}, ours, ""},
 		{"nothing, and no format", func(*testing.T, string) {}, nil, ""},
 		{"own", put(ownText), ours, ""},
-		{"own, and no format", put(ownText), nil, "csig did not write it in this format"},
+		{"own, and no format", put(ownText), nil, "it exists; remove it, or name another file"},
 		{"empty", put(""), nil, ""},
 		{"foreign", put("format: csig.fleet/v1\n"), ours, "csig did not write it in this format"},
 		{"a byte short", put("csig.test/v"), ours, "csig did not write it in this format"},

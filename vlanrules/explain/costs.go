@@ -9,7 +9,7 @@ import (
 )
 
 // CostsFormat names the JSON form of CostTable.
-const CostsFormat = "csig.rule_costs/v1"
+const CostsFormat = "csig.rule-costs/v1"
 
 // CostTable is what one signal of one port costs on each kind of table, in
 // entries and operations. All of it is counted, by compiling.
