@@ -60,6 +60,27 @@ type Tick struct {
 	Text string
 }
 
+// BandwidthAxis is an axis for buckets of an available bandwidth: the least of each, in bit/s.
+func BandwidthAxis(buckets int, least func(s uint8) uint64) Axis {
+	out := Axis{Title: "available, from"}
+	for s := 0; s < buckets; s += 5 {
+		out.Ticks = append(out.Ticks, Tick{Y: float64(s), Text: BitRate(float64(least(uint8(s))))})
+	}
+	return out
+}
+
+// BitRate writes a rate with its unit.
+func BitRate(v float64) string {
+	prefix := ""
+	for _, p := range []string{"k", "M", "G", "T"} {
+		if v < 999.5 {
+			break
+		}
+		v, prefix = v/1000, p
+	}
+	return fmt.Sprintf("%.3g %sbit/s", v, prefix)
+}
+
 // Pixels around a panel's drawing.
 const (
 	left, right, above, below = 56.0, 14.0, 26.0, 38.0
@@ -85,7 +106,9 @@ func WriteSVG(w io.Writer, width, height float64, panels ...Panel) error {
 			axis = rightAxis
 		}
 		for _, s := range p.named() {
-			beside = max(beside, 40+letter*float64(utf8.RuneCountInString(s.Name)))
+			for _, line := range legendLines(s.Name) {
+				beside = max(beside, 40+letter*float64(utf8.RuneCountInString(line)))
+			}
 		}
 	}
 	fmt.Fprintf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\" font-family=\"sans-serif\" font-size=\"11\">\n", math.Ceil(width+axis+beside), height*float64(len(panels)))
@@ -197,15 +220,27 @@ func (s *Series) dot(b io.Writer, x, y, r float64) {
 
 // legend names the series, right of the drawing and its second axis.
 func (p *Panel) legend(b io.Writer, x float64) {
-	for i, s := range p.named() {
-		at := above + 12 + lineHeight*float64(i)
+	at := above + 12
+	for _, s := range p.named() {
 		if len(s.Runs) > 0 {
 			fmt.Fprintf(b, "<path d=\"M%.1f,%.1fh24\" stroke=\"%s\" stroke-width=\"%g\"%s/>\n", x, at-4, s.Color, max(s.Size, 2), s.dash())
 		} else {
 			s.dot(b, x+12, at-4, 3.5)
 		}
-		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x+30, at, escape(s.Name))
+		for _, line := range legendLines(s.Name) {
+			fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x+30, at, escape(line))
+			at += lineHeight
+		}
 	}
+}
+
+// legendLines is a name in lines: a long one is broken behind its colon, so that it takes no
+// width from the drawing.
+func legendLines(name string) []string {
+	if before, after, found := strings.Cut(name, ": "); found && utf8.RuneCountInString(name) > 26 {
+		return []string{before, after}
+	}
+	return []string{name}
 }
 
 // ticks are the multiples of 1, 2 or 5 times a power of ten up to most, a dozen

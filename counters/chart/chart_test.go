@@ -76,3 +76,17 @@ func TestShapes(t *testing.T) {
 		t.Errorf("%d kinds of lines, %d of dots", len(lines), len(dots))
 	}
 }
+
+// A long name in a legend does not make the drawing narrow.
+func TestLegendLines(t *testing.T) {
+	for name, want := range map[string][]string{
+		"s1, killed often": {"s1, killed often"},
+		"S by native hops, Δt 1ms: median 0.7 ms, p99 1 ms": {"S by native hops, Δt 1ms", "median 0.7 ms, p99 1 ms"},
+		"an agent that polls every 100 ms":                  {"an agent that polls every 100 ms"},
+		"":                                                  {""},
+	} {
+		if got := legendLines(name); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (c *Chart) loadPanel(ports []*chartPort) chart.Panel {
 	if speed := oneSpeed(ports); speed > 0 {
 		p.Right.Title = "bit/s"
 		for percent := 0.0; percent <= p.MaxY; percent += 20 {
-			p.Right.Ticks = append(p.Right.Ticks, chart.Tick{Y: percent, Text: bitRate(float64(speed) * percent / 100)})
+			p.Right.Ticks = append(p.Right.Ticks, chart.Tick{Y: percent, Text: chart.BitRate(float64(speed) * percent / 100)})
 		}
 	}
 	return p
@@ -76,26 +76,10 @@ func oneSpeed(ports []*chartPort) (speed uint64) {
 	return speed
 }
 
-// bitRate writes a rate with its unit.
-func bitRate(v float64) string {
-	prefix := ""
-	for _, p := range []string{"k", "M", "G", "T"} {
-		if v < 999.5 {
-			break
-		}
-		v, prefix = v/1000, p
-	}
-	return fmt.Sprintf("%.3g %sbit/s", v, prefix)
-}
-
 func (c *Chart) bucketPanel(ports []*chartPort, k int) chart.Panel {
 	p := c.panel(fmt.Sprintf("%s, hollow marks where Δt is too uncertain for one bucket", c.tables[k].Signal), "bucket S", quantize.NumBuckets-1)
 	if table := c.tables[k]; table.Signal == quantize.MinABW {
-		p.Right.Title = "available, from"
-		for s := 0; s < quantize.NumBuckets; s += 5 {
-			low, _ := table.Range(uint8(s))
-			p.Right.Ticks = append(p.Right.Ticks, chart.Tick{Y: float64(s), Text: bitRate(float64(low))})
-		}
+		p.Right = chart.BandwidthAxis(quantize.NumBuckets, func(s uint8) uint64 { low, _ := table.Range(s); return low })
 	}
 	for i, port := range ports {
 		doubts := chart.Series{Color: chart.Colors[i], Size: 2.5, Ring: true}

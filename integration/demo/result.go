@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/csig-agent/csig/quantize"
 )
 
 // Format names the shape of Result.
@@ -21,6 +23,8 @@ type Result struct {
 	Hops       []Hop     `json:"hops"`
 	Probes     []Probe   `json:"probes"`
 	Summary    Summary   `json:"summary"`
+
+	abw *quantize.Buckets // nil: no second axis in pictures
 }
 
 // Kind is how a hop measures.

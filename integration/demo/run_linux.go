@@ -295,6 +295,8 @@ func (r *runner) measure(ctx, run context.Context, spawn func(func(context.Conte
 		Format: Format, Version: r.o.Version, Started: time.Now(), IntervalNS: r.o.Interval.Nanoseconds(),
 		Profile: r.fleet.Profile.Name, Probes: []Probe{}, Summary: Summary{Kinds: r.kinds},
 	}
+	abw := r.fleet.Profile.Signals[quantize.MinABW].Buckets
+	r.res.abw = &abw
 	r.stepBegin = r.stepBegin[:0]
 	if err := r.setStep(0); err != nil {
 		return err

@@ -33,6 +33,9 @@ func (r *Result) panel(sig quantize.Signal) chart.Panel {
 		}[sig],
 		X: "seconds", Y: "bucket S", MaxX: max(time.Duration(r.DurationNS).Seconds(), 1), MaxY: quantize.NumBuckets - 1,
 	}
+	if sig == quantize.MinABW && r.abw != nil {
+		p.Right = chart.BandwidthAxis(quantize.NumBuckets, func(s uint8) uint64 { low, _ := r.abw.Range(s); return low })
+	}
 	var line []chart.XY
 	points := map[string][]chart.XY{}
 	for i := range r.Probes {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/csig-agent/csig/quantize"
 )
 
 func sampleResult() *Result {
@@ -22,6 +24,11 @@ func sampleResult() *Result {
 		r.Summary.add(&p, true)
 	}
 	r.Summary.Probes = 200
+	abw, err := quantize.Preset(quantize.MinABW, "log-100M")
+	if err != nil {
+		panic(err)
+	}
+	r.abw = &abw
 	return r
 }
 
@@ -34,6 +41,9 @@ func TestSVGIsWellFormed(t *testing.T) {
 			}
 			if len(r.Probes) > 0 && !strings.Contains(b.String(), ">truth<") {
 				t.Error("the truth is not in the picture")
+			}
+			if axis := strings.Contains(b.String(), ">22.4 Mbit/s<"); axis != (r.abw != nil) {
+				t.Errorf("an axis in bit/s: %t", axis)
 			}
 			for _, p := range r.Hops {
 				if !strings.Contains(b.String(), p.Locator) {
