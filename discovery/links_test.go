@@ -123,3 +123,32 @@ func TestDeviceNames(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// Two switches that differ by their domains alone are told apart, and never confused.
+func TestSameNameInTwoDomains(t *testing.T) {
+	listing := func(name string, neighbors ...counters.Neighbor) *counters.Listing {
+		l := &counters.Listing{Name: name, Description: "SONiC", Neighbors: neighbors}
+		for _, port := range []string{"p1", "p2", "p3"} {
+			l.Interfaces = append(l.Interfaces, counters.Interface{Name: port, Speed: 10e9, OperStatus: "up", Uses: []string{"ifHCOutOctets"}})
+		}
+		return l
+	}
+	at := func(port, system, peer string) counters.Neighbor {
+		return counters.Neighbor{Port: port, System: system, PeerPort: peer, PeerKind: counters.NamePortID}
+	}
+	d := FromLLDP("test", []Scanned{
+		{Target: "a", Address: "192.0.2.1", Listing: listing("leaf1.pod1.example.net")},
+		{Target: "b", Address: "192.0.2.2", Listing: listing("leaf1.pod2.example.net")},
+		{Target: "c", Address: "192.0.2.3", Listing: listing("spine1.example.net", at("p1", "leaf1.pod1.example.net", "p1"), at("p2", "LEAF1.pod2.example.net", "p1"), at("p3", "leaf1", "p2"))},
+	})
+	var got []string
+	for _, c := range d.Cables {
+		got = append(got, c.A.String()+" "+c.B.String())
+	}
+	if want := "spine1:p1 leaf1.pod1.example.net:p1, spine1:p2 leaf1.pod2.example.net:p1"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+	if notes := strings.Join(d.Notes, "\n"); !strings.Contains(notes, "spine1:p3: its neighbour, leaf1 p2, may be one of several devices: FILL IN its cable") {
+		t.Errorf("notes: %s", notes)
+	}
+}

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/counters"
@@ -21,7 +22,7 @@ type Scanned struct {
 func FromLLDP(command string, scanned []Scanned) *Draft {
 	d := &Draft{Command: command}
 	names := deviceNames(scanned)
-	known := make(map[string]*Device)
+	known := make(called)
 	for i := range scanned {
 		s := &scanned[i]
 		dev := &Device{
@@ -32,11 +33,8 @@ func FromLLDP(command string, scanned []Scanned) *Draft {
 			d.note("%s: %s", s.Target, note)
 		}
 		d.Devices = append(d.Devices, dev)
-		for _, name := range [...]string{names[i], s.Listing.Name} {
-			if known[canonical(name)] == nil {
-				known[canonical(name)] = dev
-			}
-		}
+		known.learn(names[i], dev)
+		known.learn(s.Listing.Name, dev)
 	}
 	for i := range scanned {
 		d.Devices[i].connect(d, scanned[i].Listing, known, scanned, names)
@@ -45,7 +43,7 @@ func FromLLDP(command string, scanned []Scanned) *Draft {
 }
 
 // connect adds the ports of a device, and the cables that LLDP showed it.
-func (dev *Device) connect(d *Draft, l *counters.Listing, known map[string]*Device, scanned []Scanned, names []string) {
+func (dev *Device) connect(d *Draft, l *counters.Listing, known called, scanned []Scanned, names []string) {
 	at := make(map[string][]*counters.Neighbor)
 	for i := range l.Neighbors {
 		n := &l.Neighbors[i]
@@ -74,8 +72,12 @@ func (dev *Device) connect(d *Draft, l *counters.Listing, known map[string]*Devi
 			continue
 		}
 		n := peers[0]
-		peer := known[canonical(n.System)]
-		if peer == nil || n.System == "" {
+		peer, several := known.device(n.System)
+		if several {
+			d.note("%s: its neighbour, %s, may be one of several devices: FILL IN its cable", own, describe(n))
+			continue
+		}
+		if peer == nil {
 			name, _, _ := strings.Cut(n.System, ".")
 			if name == "" {
 				d.note("%s: its neighbour, %s, has no name: FILL IN its cable", own, describe(n))
@@ -89,7 +91,7 @@ func (dev *Device) connect(d *Draft, l *counters.Listing, known map[string]*Devi
 				if far := portOf(n, scanned[j].Listing); far != "" {
 					d.Cables = append(d.Cables, Cable{A: own, B: End{peer.Name, far}})
 				} else {
-					d.note("%s: its neighbour is %s, of which no such port is known: FILL IN its cable", own, describe(n))
+					d.note("%s: its neighbour is %s, and no such port of it is known: FILL IN its cable", own, describe(n))
 				}
 				break
 			}
@@ -100,6 +102,30 @@ func (dev *Device) connect(d *Draft, l *counters.Listing, known map[string]*Devi
 			d.note("%s: LLDP names no interface of its own for the neighbour %s", dev.Name, describe(n))
 		}
 	}
+}
+
+// called is the devices by what LLDP may call them: their names as they are, and without the
+// domain.
+type called map[string][]*Device
+
+func (c called) learn(name string, dev *Device) {
+	for _, key := range [...]string{strings.ToLower(name), canonical(name)} {
+		if key != "" && !slices.Contains(c[key], dev) {
+			c[key] = append(c[key], dev)
+		}
+	}
+}
+
+// device is the one with that name; nil for none, or where several may be it.
+func (c called) device(name string) (dev *Device, several bool) {
+	for _, key := range [...]string{strings.ToLower(name), canonical(name)} {
+		if one := c[key]; len(one) == 1 {
+			return one[0], false
+		} else if len(one) > 1 {
+			several = true
+		}
+	}
+	return nil, several
 }
 
 func hasInterface(l *counters.Listing, name string) bool {

@@ -58,6 +58,9 @@ func (x *Export) Draft(command string, roles []string) (*discovery.Draft, error)
 	return d, nil
 }
 
+// maxKbps is the fastest speed of an interface that is believed: 100 Tbit/s.
+const maxKbps = 100_000_000_000
+
 // connect adds the ports and cables of the devices.
 func (x *Export) connect(d *discovery.Draft, byName map[string]*discovery.Device) {
 	type key = discovery.End
@@ -109,7 +112,7 @@ func (x *Export) connect(d *discovery.Draft, byName map[string]*discovery.Device
 			continue
 		}
 		speed, physical := speedOf(p.kind)
-		if p.kbps > 0 {
+		if p.kbps > 0 && p.kbps <= maxKbps {
 			speed = p.kbps * 1000
 		}
 		switch {
