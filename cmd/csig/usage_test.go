@@ -233,8 +233,9 @@ func TestExitCodesOfCommands(t *testing.T) {
 
 // JSON has one unit of each kind: times are in _ns, and rates in _bps.
 func TestUnitsOfJSON(t *testing.T) {
-	odd := regexp.MustCompile("`json:\"([a-z0-9_]*_)?(ms|us|seconds?|secs?|ns_[a-z0-9]+|kbps|mbps|gbps)(_[a-z0-9]+)?[\",]")
-	for _, tag := range []string{"`json:\"interval_ms\"`", "`json:\"age_ms_p50,omitempty\"`", "`json:\"seconds\"`"} {
+	odd := regexp.MustCompile("`json:\"([a-z0-9_]*_)?(ms|us|seconds?|secs?|ns_[a-z0-9]+|kbps|mbps|gbps|speed)(_(?:[ac-z0-9]|b[^p])[a-z0-9]*)?[\",]")
+	kind := regexp.MustCompile(`"csig\.[a-z0-9.-]*_[a-z0-9._-]*/v[0-9]+"`)
+	for _, tag := range []string{"`json:\"interval_ms\"`", "`json:\"age_ms_p50,omitempty\"`", "`json:\"seconds\"`", "`json:\"speed\"`"} {
 		if !odd.MatchString(tag) {
 			t.Fatalf("the pattern does not find %s", tag)
 		}
@@ -247,7 +248,12 @@ func TestUnitsOfJSON(t *testing.T) {
 		text, err := os.ReadFile(name)
 		n += strings.Count(string(text), "_ns\"`")
 		for _, found := range odd.FindAllString(string(text), -1) {
-			t.Errorf("%s: %s: want _ns or _bps at the end", name, found)
+			if found != "`json:\"speed_from\"" && !strings.Contains(name, "counters/trace/") { // traces have their own form
+				t.Errorf("%s: %s: want _ns or _bps at the end", name, found)
+			}
+		}
+		for _, found := range kind.FindAllString(string(text), -1) {
+			t.Errorf("%s: %s: kinds have hyphens", name, found)
 		}
 		return err
 	})
@@ -259,8 +265,7 @@ func TestUnitsOfJSON(t *testing.T) {
 // Every command with a result prints it as JSON, too.
 func TestJSONEverywhere(t *testing.T) {
 	without := map[string]string{
-		"csig agent": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON", "csig counters show": "a picture; counters replay has the numbers",
-		"csig inventory import netbox": "writes a fleet file", "csig inventory import lldp": "writes a fleet file",
+		"csig agent": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil && cmd.Name() != "qualify" || strings.HasPrefix(cmd.CommandPath(), "csig completion") {
