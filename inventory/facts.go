@@ -58,7 +58,9 @@ type Facts struct {
 	// LatencyAdded is the median with the tag and rules less the median without.
 	LatencyAdded *time.Duration `key:"latency_added" range:"0s 1s" hash:"late" doc:"What the rules and the tag add to a frame's latency."`
 
-	// The rules.
+	// The rules, and the tags that they were tried with.
+	Layout          string         `key:"layout" words:"draft-00 uec" hash:"late" doc:"The layout of the tags that the rules were tried with."`
+	Signals         *[]string      `key:"signals,flow" words:"abw abwc pd nqd" hash:"late" doc:"The signals that the rules were tried with."`
 	SeesWireVID     *bool          `key:"sees_wire_vid" hash:"late" doc:"The egress rule matches the VID on the wire, not the VLAN of the bridge."`
 	UpdateExact     *bool          `key:"update_exact" hash:"late" doc:"Compare-and-replace is right for every value of the tag and every signal tried."`
 	Hitless         *bool          `key:"hitless" hash:"late" doc:"While a rule changes, each frame sees the old or the new value."`

@@ -28,7 +28,9 @@ func drawFacts(t *rapid.T) *Facts {
 		}
 		switch to := field.Addr().Interface().(type) {
 		case *string:
-			*to = line.Draw(t, k.name)
+			if *to = line.Draw(t, k.name); k.name == "layout" {
+				*to = "uec"
+			}
 		case **bool:
 			*to = ptr(rapid.Bool().Draw(t, k.name))
 		case **int:
@@ -44,7 +46,11 @@ func drawFacts(t *rapid.T) *Facts {
 		case **time.Duration:
 			*to = ptr(time.Duration(rapid.IntRange(1, 1e9).Draw(t, k.name)))
 		case **[]string:
-			*to = ptr(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"PCP", "DEI", "VID"}), 0, 3, rapid.ID).Draw(t, k.name))
+			words := []string{"PCP", "DEI", "VID"}
+			if k.name == "signals" {
+				words = []string{"abw", "pd", "nqd"}
+			}
+			*to = ptr(rapid.SliceOfNDistinct(rapid.SampledFrom(words), 0, 3, rapid.ID).Draw(t, k.name))
 		case **[]VIDRange:
 			*to = ptr(rapid.SampledFrom([][]VIDRange{{}, {{0, 0}, {4095, 4095}}, {{1, 4094}}}).Draw(t, k.name))
 		case *FactReasons:
@@ -102,7 +108,7 @@ func exampleFacts() *Facts {
 		TPIDs:       []uint16{0x88a8},
 		Passthrough: ptr(true), TagsInFront: ptr(1), TagsInFrontFail: ptr(2), MaxFrame: ptr(9236), Loses: &[]string{"DEI"}, TriedVIDs: &[]VIDRange{{0, 4095}}, DroppedVIDs: &[]VIDRange{{0, 0}, {4095, 4095}},
 		Independent: ptr(true), Learning: ptr(true), Flooding: ptr(true), VLANsUnchanged: ptr(true), LLDP: ptr(true), ECN: ptr(false), Queue: ptr(true), Hash: &[]string{"MAC"},
-		LatencyAdded: ptr(40 * time.Nanosecond), SeesWireVID: ptr(true), UpdateExact: ptr(true), Hitless: ptr(true), Strip: ptr(true), Entries: ptr(256),
+		LatencyAdded: ptr(40 * time.Nanosecond), Layout: "draft-00", Signals: ptr([]string{"abw", "abwc"}), SeesWireVID: ptr(true), UpdateExact: ptr(true), Hitless: ptr(true), Strip: ptr(true), Entries: ptr(256),
 		RuleChange: ptr(12 * time.Millisecond), AckToWire: ptr(35 * time.Millisecond), Lease: ptr(false), SurvivesReboot: ptr(false), SurvivesFlap: ptr(true),
 		CounterRefresh: ptr(time.Second), CounterOverhead: ptr(uint8(20)),
 		Reasons: FactReasons{

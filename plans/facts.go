@@ -71,6 +71,11 @@ func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
 	}
 	if updates {
 		need("update_exact", q.UpdateExact)
+		for _, s := range setups {
+			if other := untried(q, s); other != "" && !slices.Contains(lacking, other) {
+				lacking = append(lacking, other)
+			}
+		}
 		if q.Hitless != nil {
 			need("hitless", q.Hitless)
 		}
@@ -88,6 +93,20 @@ func Untested(q *inventory.Facts, setups ...*vendors.Setup) string {
 		return ""
 	}
 	return fmt.Sprintf("facts %s do not show that its rules are right: %s", q.Name, strings.Join(lacking, ", "))
+}
+
+// untried says which tags of a setup the rules were not tried with; "" where they were with all,
+// or facts do not say with which.
+func untried(q *inventory.Facts, s *vendors.Setup) string {
+	if q.Layout != "" && q.Layout != s.Layout.String() {
+		return fmt.Sprintf("they were tried with tags of layout %s, and the domain's are of %s", q.Layout, s.Layout)
+	}
+	for _, name := range s.SignalNames() {
+		if q.Signals != nil && !slices.Contains(*q.Signals, name) {
+			return fmt.Sprintf("they were not tried with the signal %s", name)
+		}
+	}
+	return ""
 }
 
 // Measured is what was measured of a device's model, where Measure has laid it over what

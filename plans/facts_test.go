@@ -8,6 +8,7 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans/planstest"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -132,6 +133,13 @@ func TestUntested(t *testing.T) {
 		"hitless":       {rulesRight(), func(q *inventory.Facts) { q.Hitless = yes() }, []*vendors.Setup{setup(vlanrules.Update)}, ""},
 		"update wrong":  {rulesRight(), func(q *inventory.Facts) { q.UpdateExact = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "update_exact failed"},
 		"VLANs altered": {rulesRight(), func(q *inventory.Facts) { q.VLANsUnchanged = no() }, []*vendors.Setup{setup(vlanrules.Update)}, untested + "vlans_unchanged failed"},
+		"another layout": {rulesRight(), func(q *inventory.Facts) { q.Layout = "uec" }, []*vendors.Setup{setup(vlanrules.Update), setup(vlanrules.Update)},
+			untested + "they were tried with tags of layout uec, and the domain's are of draft-00"},
+		"another signal": {rulesRight(), func(q *inventory.Facts) { q.Layout, q.Signals = "draft-00", &[]string{"abw"} },
+			[]*vendors.Setup{setup(vlanrules.Passthrough), {TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW, quantize.MaxPD}, Ports: []vendors.PortSetup{{Port: "p", Action: vlanrules.Update}}}},
+			untested + "they were not tried with the signal pd"},
+		"these signals": {rulesRight(), func(q *inventory.Facts) { q.Layout, q.Signals = "draft-00", &[]string{"abw", "pd"} },
+			[]*vendors.Setup{{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, Ports: []vendors.PortSetup{{Port: "p", Action: vlanrules.Update}}}}, ""},
 		"no fallback": {rulesRight(), func(q *inventory.Facts) {
 			q.Lease, q.Reasons = no(), inventory.FactReasons{"lease": "the last value stays"}
 		}, []*vendors.Setup{setup(vlanrules.Update)}, untested + "lease failed"},

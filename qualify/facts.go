@@ -56,6 +56,9 @@ func (r *Report) Facts(experiments []Experiment) (*inventory.Facts, error) {
 			f.Reasons[e.Key] = line(res.Found)
 		}
 	}
+	if f.UpdateExact != nil {
+		f.Layout, f.Signals = r.Layout, &r.Signals
+	}
 	if len(f.Reasons) == 0 {
 		f.Reasons = nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Format is that of report.json.
@@ -46,6 +47,8 @@ type Report struct {
 	Cable      bool         `json:"cable"` // a calibration: no switch
 	TPID       uint16       `json:"tpid"`
 	WideTPID   uint16       `json:"wide_tpid"`
+	Layout     string       `json:"layout"`
+	Signals    []string     `json:"signals"` // that rules are tried with
 	Ports      []ReportPort `json:"ports"`
 	Calibrated string       `json:"calibrated"` // when the cards were calibrated; "": they were not
 	CSIG       string       `json:"csig"`       // version
@@ -89,9 +92,11 @@ func (a *About) String() string {
 
 func newReport(b *Bench, o *Options) *Report {
 	r := &Report{
-		Format: Format, Switch: o.About, Cable: o.IsCable, TPID: b.Profile.TPID, WideTPID: b.Profile.WideTPID, CSIG: o.Version,
+		Format: Format, Switch: o.About, Cable: o.IsCable, TPID: b.Profile.TPID, WideTPID: b.Profile.WideTPID, Layout: b.Profile.Layout.String(), CSIG: o.Version,
 		Began: time.Now().UTC().Truncate(time.Second), Ports: []ReportPort{}, Results: []Result{},
 	}
+	setup := b.Setup(vlanrules.Update)
+	r.Signals = append([]string{}, setup.SignalNames()...)
 	if o.Calibration != nil {
 		r.Calibrated = o.Calibration.Ended.Format(time.RFC3339)
 	}
@@ -115,6 +120,8 @@ func (r *Report) differs(now *Report) string {
 		return fmt.Sprintf("its cables are %v, and now they are %v", r.Ports, now.Ports)
 	case r.TPID != now.TPID || r.WideTPID != now.WideTPID || r.Cable != now.Cable:
 		return "it is about other TPIDs"
+	case r.Layout != now.Layout || !slices.Equal(r.Signals, now.Signals):
+		return fmt.Sprintf("it is about tags of layout %s with the signals %s", untrusted.Text(r.Layout, 40), untrusted.Text(strings.Join(r.Signals, ", "), 80))
 	case r.Calibrated != now.Calibrated:
 		return "it was judged by another calibration"
 	case r.CSIG != now.CSIG:

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // TestFactsOfAllResults: facts are those of the whole report, whichever call measured.
@@ -67,6 +68,35 @@ func TestFactsOfAllResults(t *testing.T) {
 	}
 	if f := facts(); f == nil || f.Passthrough == nil || f.DroppedVIDs == nil || len(*f.DroppedVIDs) != 1 || f.Reasons["dropped_vids"] == "" {
 		t.Errorf("a failure is no fact: %+v", f)
+	}
+}
+
+// TestFactsOfTags: a run is of a layout and of signals, and facts of rules name them.
+func TestFactsOfTags(t *testing.T) {
+	b, _ := cabled(t)
+	b.Profile.Signals = map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}, quantize.MaxPD: {}}
+	o := options(t, sends)
+	o.About = About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7.4"}
+	r, err := Run(t.Context(), b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := []Experiment{{ID: "sends", Facts: func(_ *Result, f *inventory.Facts) { f.UpdateExact = fact(true) }}}
+	if f, err := r.Facts(rules); err != nil || f.Layout != "draft-00" || f.Signals == nil || strings.Join(*f.Signals, " ") != "abw pd" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	rules[0].Facts = func(_ *Result, f *inventory.Facts) { f.Strip = fact(true) }
+	if f, err := r.Facts(rules); err != nil || f.Layout != "" || f.Signals != nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+	o.Resume = true
+	for _, change := range []func(p *quantize.Profile){func(p *quantize.Profile) { p.Layout = quantize.UEC }, func(p *quantize.Profile) { delete(p.Signals, quantize.MaxPD) }} {
+		other, _ := cabled(t)
+		other.Profile.Signals = map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}, quantize.MaxPD: {}}
+		change(other.Profile)
+		if _, err := Run(t.Context(), other, o); err == nil || !strings.Contains(err.Error(), "tags of layout draft-00 with the signals abw, pd") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
