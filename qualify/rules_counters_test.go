@@ -73,3 +73,29 @@ func TestCountersSlow(t *testing.T) {
 		t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
 	}
 }
+
+// prompt counts each frame at once; one reading comes late.
+type prompt struct {
+	counters.Source
+	b     *Bench
+	reads int
+}
+
+func (p *prompt) Read(context.Context, []counters.Sample) ([]counters.Sample, error) {
+	if p.reads++; p.reads == 4 {
+		<-time.After(400 * time.Millisecond)
+	}
+	return []counters.Sample{{Port: "p2", Packets: p.b.last()}}, nil
+}
+
+// TestCountersReadLate: a bench that is late makes no counter stale.
+func TestCountersReadLate(t *testing.T) {
+	b, _ := cabled(t)
+	b.Patience, b.Profile.Interval = time.Second, 100*time.Millisecond
+	b.Start(1)
+	b.Counters = &prompt{b: b}
+	r := reading{t: &Trial{Bench: b}}
+	if stuck, err := r.age(t.Context()); err != nil || stuck || len(r.t.Faults) > 0 || r.period > 300*time.Millisecond {
+		t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
+	}
+}
