@@ -50,7 +50,9 @@ func Forwarding() []Experiment {
 			f.BPDU, f.LLDP = fact(!r.Has("bpdu")), fact(!r.Has("lldp"))
 		}},
 		{ID: "storm", Title: "Does storm control treat frames with a tag as others?", Needs: bridge, Run: runStorm, Facts: func(r *Result, f *inventory.Facts) {
-			f.StormControl = fact(!r.Has("storm-bypassed"))
+			if r.Outcome == Pass || r.Has("storm-bypassed") { // else it is not known what broadcast shows
+				f.StormControl = fact(r.Outcome == Pass)
+			}
 		}},
 		{ID: "dscp", Title: "Are DSCP and ECN of an IP packet kept behind the tag?", Key: "dscp_unaffected", Run: runDSCP, Facts: func(r *Result, f *inventory.Facts) {
 			f.DSCP = fact(r.Outcome == Pass)

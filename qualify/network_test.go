@@ -314,6 +314,12 @@ func TestNetworkFaults(t *testing.T) {
 			if res.Outcome != tc.outcome || tc.outcome == Fail && !slices.ContainsFunc(res.Faults, func(f Fault) bool { return f.Code == tc.want }) || tc.outcome != Fail && !strings.Contains(res.Found, tc.want) {
 				t.Errorf("%s: %s %+v; want %s: %s", res.Outcome, res.Found, res.Faults, tc.outcome, tc.want)
 			}
+			if tc.want == "storm-limits-tagged" {
+				r.Switch.Model, r.Switch.Version = "X-1", "1"
+				if f, err := r.Facts(list); err != nil || f.StormControl != nil {
+					t.Errorf("what limits unicast shows nothing of storm control: %+v, %v", f.StormControl, err)
+				}
+			}
 		})
 	}
 }
