@@ -141,7 +141,7 @@ func judge(t *testing.T, f Fake, faults plane.Faults, ask string) *qualify.Repor
 		}
 	}
 	list := slices.DeleteFunc(qualify.All(), func(e qualify.Experiment) bool { return !slices.Contains(strings.Fields(ask), e.ID) })
-	r, err := qualify.Run(t.Context(), b, qualify.Options{Experiments: list, Folder: filepath.Join(t.TempDir(), "out"), Quiet: 10 * time.Millisecond, About: qualify.About{Device: "sw1", Platform: "fake"}})
+	r, err := qualify.Run(t.Context(), b, qualify.Options{Experiments: list, Destructive: true, Folder: filepath.Join(t.TempDir(), "out"), Quiet: 10 * time.Millisecond, About: qualify.About{Device: "sw1", Platform: "fake"}})
 	if err != nil {
 		t.Fatal(err)
 	}
