@@ -47,24 +47,37 @@ var anyPrompt = regexp.MustCompile(`^[<\[~*]{0,2}\w[\w./:()@~*+-]{0,160}[>#\]$]$
 
 // silence is why a command has no end: its prompt did not come.
 func (s *Session) silence() error {
-	if err := s.otherName(); err != nil {
+	if err := s.waits(); err != nil {
 		return err
 	}
 	return fmt.Errorf("its prompt has not come within %v: it hangs, or is busy: csig logs in again; look at the load of its processor where that comes again", s.cfg.Timeout)
 }
 
-// otherName is an error where the device waits with a prompt that has another name.
-func (s *Session) otherName() error {
+// unpaged are the commands that end paging, which scrapligo gives first.
+var unpaged = map[string]string{
+	Comware: "screen-length disable", VRP: "screen-length 0 temporary", EOS: "terminal length 0",
+	NXOS: "terminal length 0", IOSXR: "terminal length 0", Junos: "set cli screen-length 0",
+}
+
+// pager is the line at which a device waits below a page.
+var pager = regexp.MustCompile(`(?i)-+ ?\(?more\b[^-]*-+\s*$`)
+
+// waits is an error where the device waits for a key below a page of its answer, or with a prompt
+// that has another name.
+func (s *Session) waits() error {
 	last := strings.TrimSpace(s.wire.lastLine())
+	if pager.MatchString(last) {
+		return fmt.Errorf("it answers a page at a time, and waits (%s): may the account give the command %q?", untrusted.Text(last, 40), unpaged[s.cfg.Platform])
+	}
 	if s.name == "" || !anyPrompt.MatchString(last) || nameOf.FindString(last) == s.name {
 		return nil
 	}
 	return fmt.Errorf("it waits with the prompt %q, and was called %s: was its name changed? csig logs in again", untrusted.Text(last, 80), s.name)
 }
 
-// renamed ends a session whose command would have no end before its timeout.
-func (s *Session) renamed() {
-	if err := s.otherName(); err != nil {
+// paused ends a session whose command would have no end before its timeout.
+func (s *Session) paused() {
+	if err := s.waits(); err != nil {
 		_ = s.lose(fmt.Errorf("%s: %w", s.host, err))
 	}
 }

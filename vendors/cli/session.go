@@ -282,7 +282,7 @@ func (s *Session) do(ctx context.Context, exchange func() error) (err error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.lose(context.Cause(ctx)) })
 	defer stop()
-	s.wire.start(s.renamed)
+	s.wire.start(s.paused)
 	defer s.wire.stop()
 	func() {
 		defer untrusted.Recover(&err)

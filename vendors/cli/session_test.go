@@ -162,6 +162,8 @@ func TestLost(t *testing.T) {
 		"no prompt":      {clitest.Faults{Answer: answer("text"), NoPrompt: true}, "its prompt has not come within"},
 		"another name":   {clitest.Faults{Answer: answer("text\r\n<OTHER>"), NoPrompt: true}, `it waits with the prompt "<OTHER>", and was called`},
 		"its name, late": {clitest.Faults{Answer: answer("text\r\n<OTHER>"), NoPrompt: true, Slow: 200 * time.Millisecond}, `it waits with the prompt "<OTHER>", and was called`},
+		"a page":         {clitest.Faults{Answer: answer("text\r\n---- More ----"), NoPrompt: true}, `waits (---- More ----): may the account give the command "screen-length disable"?`},
+		"a page so far":  {clitest.Faults{Answer: answer("text\r\n---(more 45%)---"), NoPrompt: true}, "waits (---(more 45%)---)"},
 		"silence":        {clitest.Faults{Answer: answer(""), NoPrompt: true}, "its prompt has not come within"},
 		"endless":        {clitest.Faults{Answer: answer(strings.Repeat("more and more of it\r\n", 1<<12)), Endless: true}, "sends more than"},
 		"a line endless": {clitest.Faults{Answer: answer(strings.Repeat("x", 1<<16)), Endless: true}, "sends more than"},
@@ -170,7 +172,7 @@ func TestLost(t *testing.T) {
 			t.Parallel()
 			s := newToy(t)
 			c := dial(t, s)
-			if strings.Contains(name, "name") { // which is seen long before the timeout
+			if strings.Contains(name, "name") || strings.Contains(name, "page") { // which is seen long before the timeout
 				c.wire.pause = 50 * time.Millisecond
 			} else if tc.faults.NoPrompt {
 				c.driver.Channel.TimeoutOps = 100 * time.Millisecond
