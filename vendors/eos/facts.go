@@ -111,6 +111,7 @@ func Offline() vendors.Facts {
 			"all VLANs 1-4094 are to be there and allowed on these trunks: ingress and egress membership of the VID is checked (" + manualText + ")",
 			"CSIG's frames that match no declared forwarding flow are bridged in the VLAN that their VID names, which is another with each bucket: declare all, with flows of your own that forward those csig leaves alone",
 			"a commit overwrites what another user has changed since its session began (" + sessionText + "): csig reads the difference first and commits nothing that is not its own",
+			"counts: each value has flows of its own, so that those of csig's flows begin again with each change of a bucket, and those of other flows go on",
 			"whether a flow is in hardware is read back before the old one goes (" + statusText + ")",
 			"the dead-man needs an account that may give bash, and adds flows of the worst bucket: it is for on_stale: conservative; a line of it is up to 400 characters, and how long one may be is not known",
 			"csig sets no frame size: " + longText,
