@@ -2,6 +2,7 @@ package qualify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -113,7 +114,9 @@ var written = []local{{middle, 41}, {0, 1}, {1, 50}, {7, 33}, {16, 2}, {24, 52},
 // rewrite compares what every tag becomes with the draft's comparison.
 func rewrite(ctx context.Context, t *Trial) error {
 	setup := t.Setup(vlanrules.Update)
-	if err := t.Apply(ctx, setup); err != nil {
+	if err := t.Apply(ctx, setup); errors.Is(err, vendors.ErrNotInHardware) {
+		return t.notInHardware(ctx, &setup, err)
+	} else if err != nil {
 		return Cannot("the driver cannot apply the setup: %v", err)
 	}
 	every := make([]uint16, 0, 1<<16)
@@ -193,6 +196,23 @@ func rewrite(ctx context.Context, t *Trial) error {
 	default:
 		t.Found("%d of %d frames (%.1f %%), out of %s, are as the draft has them, and none was wrong by a rule", judged, w.total, share, t.bothNames())
 	}
+	return nil
+}
+
+// notInHardware is after the device has reported that it has no rules for what was configured:
+// frames show whether that is so.
+func (t *Trial) notInHardware(ctx context.Context, setup *vendors.Setup, why error) error {
+	seen, err := t.insist(ctx, 0, tagged(1, setup.TPID, probes(setup)...))
+	if err != nil {
+		return err
+	}
+	came := 0
+	for i := range seen {
+		if sent, got, rest := tagOf(&seen[i]); rest == "" && sent == got {
+			came++
+		}
+	}
+	t.Fault("not-in-hardware", "%v; %d of %d tags that rules would replace leave %s as they came", why, came, len(seen), t.Ports[1].Name)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package vendors
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -282,6 +283,10 @@ type PortError struct {
 func (e *PortError) Error() string { return "port " + e.Port + ": " + e.Err.Error() }
 
 func (e *PortError) Unwrap() error { return e.Err }
+
+// ErrNotInHardware is in the error of rules that the device has taken, by its own report, into its
+// configuration alone.
+var ErrNotInHardware = errors.New("configured and not in hardware")
 
 // EachPort calls f for every error of a single port in the tree of err.
 func EachPort(err error, f func(port string, err error)) {

@@ -44,7 +44,7 @@ var fakeFaults = []struct {
 	{"match sees the bridging VLAN", plane.Faults{MatchBridging: true}, "rule-key", "no-rewrite"},
 	{"update not hitless", plane.Faults{Gap: 20 * time.Millisecond}, "hitless", "change-not-hitless"},
 	{"reverts after a link flap", plane.Faults{LoseByFlap: true}, "link-flap", "lost-by-link-flap"},
-	{"table of 10 entries", plane.Faults{Entries: 10}, "rewrite", "and not in hardware"}, // the driver finds it
+	{"table of 10 entries", plane.Faults{Entries: 10}, "rewrite", "not-in-hardware"},
 	{"a table that no driver fills", plane.Faults{}, "entries", "and names no number: rules for which there is no room are its error"},
 }
 

@@ -84,7 +84,7 @@ func inHardware(report, classes []string) error {
 			reported[class] = true
 		}
 		if strings.Contains(strings.ToLower(text), "failed") && (class == "" || slices.Contains(classes, class)) {
-			return fmt.Errorf("class %s of its policy is configured and not in hardware, and what was there before stays: %s", class, text)
+			return fmt.Errorf("class %s of its policy is %w, and what was there before stays: %s", class, vendors.ErrNotInHardware, text)
 		}
 	}
 	if i := slices.IndexFunc(classes, func(name string) bool { return !reported[name] }); i >= 0 {

@@ -219,7 +219,7 @@ func (d *Driver) inHardware(ctx context.Context, s *script) error {
 	for _, name := range sorted(why) {
 		if port := d.portOf(name); !seen[port] {
 			seen[port] = true
-			failed = append(failed, &vendors.PortError{Port: port, Err: fmt.Errorf("flow %s is configured and not in hardware: %s", name, why[name])})
+			failed = append(failed, &vendors.PortError{Port: port, Err: fmt.Errorf("flow %s is %w: %s", name, vendors.ErrNotInHardware, why[name])})
 		}
 	}
 	return errors.Join(failed...)

@@ -3,6 +3,7 @@ package vrp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
@@ -168,12 +169,12 @@ func (d *Driver) attempt(ctx context.Context, prepare func(*qos.Script), changes
 	touched := len(s.Lines) > 0
 	s = d.script()
 	for _, c := range made {
-		why := ""
+		var why error
 		if c.wrote {
 			why = d.view.notInHardware(c.port)
 		}
-		if c.second(s, why == ""); why != "" {
-			*errs = append(*errs, &vendors.PortError{Port: c.port, Err: errors.New(why + "; it has what it had before")})
+		if c.second(s, why == nil); why != nil {
+			*errs = append(*errs, &vendors.PortError{Port: c.port, Err: fmt.Errorf("%w; it has what it had before", why)})
 		}
 	}
 	if touched || len(s.Lines) > 0 {
@@ -187,8 +188,8 @@ func (d *Driver) attempt(ctx context.Context, prepare func(*qos.Script), changes
 			return err
 		}
 		for _, c := range made {
-			if why := d.view.notInHardware(c.port); why != "" && c.wrote && refusal(*errs, c.port) == nil {
-				*errs = append(*errs, &vendors.PortError{Port: c.port, Err: errors.New(why)})
+			if why := d.view.notInHardware(c.port); why != nil && c.wrote && refusal(*errs, c.port) == nil {
+				*errs = append(*errs, &vendors.PortError{Port: c.port, Err: why})
 			}
 		}
 	}

@@ -69,8 +69,8 @@ func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res 
 	errs = append(errs, err)
 	for i := range updates { // also what is configured since long
 		if name := updates[i].Port; d.view != nil && d.setup.ActionOf(name) == vlanrules.Update && refusal(errs, name) == nil {
-			if why := d.view.notInHardware(name); why != "" {
-				errs = append(errs, &vendors.PortError{Port: name, Err: errors.New(why)})
+			if why := d.view.notInHardware(name); why != nil {
+				errs = append(errs, &vendors.PortError{Port: name, Err: why})
 			}
 		}
 	}

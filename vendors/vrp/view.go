@@ -1,6 +1,7 @@
 package vrp
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -152,7 +153,10 @@ func (v *view) damage(name string, tpid uint16) string {
 	case len(strays) > 0:
 		return "a classifier or behavior of its policy is not as csig left it: " + strings.Join(strays[:min(3, len(strays))], ", ")
 	}
-	return v.notInHardware(name)
+	if why := v.notInHardware(name); why != nil {
+		return why.Error()
+	}
+	return ""
 }
 
 // refuses is why a port cannot have a policy of csig's as the switch is configured; nil
@@ -186,18 +190,18 @@ func (v *view) foreignIn(name string) error {
 }
 
 // notInHardware is why a port's policy is configured and not in force, by the switch's own
-// report; "" where it is.
-func (v *view) notInHardware(name string) string {
+// report; nil where it is.
+func (v *view) notInHardware(name string) error {
 	states := v.states[name]
 	for _, state := range states {
 		if state != "success" {
-			return "its policy is configured and not in hardware: " + state
+			return fmt.Errorf("its policy is %w: %s", vendors.ErrNotInHardware, state)
 		}
 	}
 	if len(states) == 0 {
-		return "its policy is configured, and the switch does not report it at the port"
+		return errors.New("its policy is configured, and the switch does not report it at the port")
 	}
-	return ""
+	return nil
 }
 
 // underWay reports whether the switch still works on a policy.
