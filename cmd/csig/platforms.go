@@ -196,5 +196,34 @@ func driversText(found *platformsResult) string {
 	if len(unproven) > 0 {
 		asks = " That of " + strings.Join(unproven, ", ") + " is experimental: csig apply sets up a device on whose model its rules were measured (facts), or that the fleet file lets it (experimental: true)."
 	}
-	return "csig has a driver for " + strings.Join(names, ", ") + "." + asks + " Devices of the other platforms are assessed and planned by these facts, and left alone."
+	return "csig has a driver for " + strings.Join(names, ", ") + "." + asks + " Devices of the other platforms are assessed and planned by these facts, and left alone." + fencingText(found)
+}
+
+// fencingText returns which platforms refuse what a former owner among controllers still sends.
+func fencingText(found *platformsResult) string {
+	var fenced, unfenced, local []string
+	for i := range found.Platforms {
+		switch p := &found.Platforms[i]; {
+		case p.Fencing != nil && p.Fencing.Level != vlanrules.Refused:
+			fenced = append(fenced, p.Platform)
+		case p.Fencing != nil:
+			unfenced = append(unfenced, p.Platform)
+		case p.Driver:
+			local = append(local, p.Platform)
+		}
+	}
+	text := ""
+	for _, kind := range []struct {
+		what  string
+		names []string
+	}{
+		{"Controllers that share devices keep a former owner's late writes out of these, under conditions (former owners fenced): ", fenced},
+		{"These are unfenced, and a take-over waits until such writes have arrived: ", unfenced},
+		{"No controller drives these: ", local},
+	} {
+		if len(kind.names) > 0 {
+			text += " " + kind.what + strings.Join(kind.names, ", ") + "."
+		}
+	}
+	return text
 }
