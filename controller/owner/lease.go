@@ -70,7 +70,7 @@ func (s *Store) Own(ctx context.Context, device string) (*Lease, context.Context
 			if at, err = s.look(ctx, k); err != nil && ctx.Err() == nil {
 				s.cfg.Log.WithError(err).WithField("device", device).Warn("who owns the device cannot be asked: it is left alone")
 			}
-		} else if at.free || time.Since(at.since) >= s.cfg.Term {
+		} else if at.free || time.Since(at.since) >= max(s.cfg.Term, at.term) {
 			// Those that own much come late, so that what one gives up is shared.
 			if !pause(ctx, min(time.Duration(s.owned.Load())*time.Millisecond, s.cfg.Term/8)) {
 				return nil, nil, ctx.Err()
@@ -155,7 +155,7 @@ func (s *Store) value(owner string, logins []string) []byte {
 }
 
 func (s *Store) text(r *record) []byte {
-	r.Session, r.At = s.session, time.Now().UTC()
+	r.Session, r.At, r.Term = s.session, time.Now().UTC(), s.cfg.Term
 	v, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // strings and a time

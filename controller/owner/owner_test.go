@@ -251,6 +251,19 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
+// TestLongerTerm: a taker with a shorter term than the owner's waits for the owner's.
+func TestLongerTerm(t *testing.T) {
+	t.Parallel()
+	nc := connected(t, served(t))
+	a, b := opened(t, nc, "c1", func(c *Config) { c.Term = 4 * term }), opened(t, nc, "c2")
+	l, _ := own(t, a)
+	l.stop() // as if stopped
+	own(t, b)
+	if err := l.MayWrite(); err == nil {
+		t.Error("beside the next owner the one before may write")
+	}
+}
+
 // TestLostAnswer: a renewal that arrived and whose answer did not is no loss.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()

@@ -28,8 +28,12 @@ type ServerConfig struct {
 	Log    *logrus.Entry
 }
 
-// storeLimit is how many bytes the server may keep: thousands of devices take some of them.
-const storeLimit = 1 << 30
+// Bounds of what the server may keep, in bytes: the histories of 10,000 configurations of 16 KiB,
+// and the statuses of 1,000 devices. Where the files have no room any more, owners cannot confirm.
+const (
+	storeLimit  = 16 << 30
+	memoryLimit = 256 << 20
+)
 
 // Server is a NATS server with JetStream that takes no clients but this process.
 type Server struct {
@@ -49,7 +53,7 @@ func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	token := rand.Text()
 	o := &server.Options{
 		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, Authorization: token, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
-		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: storeLimit, DisableJetStreamBanner: true,
+		JetStreamMaxMemory: memoryLimit, JetStreamMaxStore: storeLimit, DisableJetStreamBanner: true,
 		SyncAlways: true, // what is confirmed outlives the machine's power
 	}
 	if cfg.Listen != "" {

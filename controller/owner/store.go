@@ -34,7 +34,7 @@ const (
 type Config struct {
 	Name string // of the controller, as others see it
 	// Term is how long a key must stay as it is until another controller takes the device,
-	// on that one's own clock.
+	// on that one's own clock. Where the device's owner has a longer one, that holds.
 	Term time.Duration
 	// Replicas of a bucket that this controller creates: 1, or 3 in a cluster of as many.
 	Replicas int
@@ -75,7 +75,8 @@ type sighting struct {
 	logins   []string // at the device, of its owners
 	since    time.Time
 
-	unsettled bool // as in record
+	unsettled bool          // as in record
+	term      time.Duration // of its owner, as in record
 }
 
 // record is a key's value.
@@ -84,6 +85,9 @@ type record struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"` // for people
 	Logins  []string  `json:"logins,omitempty"`
+
+	// Term is its owner's, which may be longer than a taker's.
+	Term time.Duration `json:"term_ns"`
 
 	Unsettled bool `json:"unsettled,omitempty"` // of one that is given up: its owner's writes may be on their way
 }
@@ -147,7 +151,7 @@ func (s *Store) saw(key string, e jetstream.KeyValueEntry) sighting {
 		r := parse(e)
 		now.free, now.owner = e.Operation() == jetstream.KeyValuePut && r.Owner == "" && r.Session != "", r.Owner
 		if r.Session != "" { // else it is no record of ours
-			now.logins, now.unsettled = r.Logins, r.Unsettled
+			now.logins, now.unsettled, now.term = r.Logins, r.Unsettled, r.Term
 		}
 	}
 	s.mu.Lock()
