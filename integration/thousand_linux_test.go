@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/counters/snmp/snmptest"
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
@@ -39,31 +40,23 @@ type polls struct {
 	at []time.Time
 }
 
-// late is by how much each poll after a time was later than the earliest has it, counted in
-// whole seconds.
-func (p *polls) late(after time.Time) (all []time.Duration) {
+// late is by how much each poll after a time was later than the whole second, and the agent's
+// place in it, at which it was due.
+func (p *polls) late(after time.Time, phase time.Duration) (all []time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	least := time.Duration(0)
 	for _, at := range p.at {
-		if since := at.Sub(after); since > 0 {
-			if len(all) > 0 { // from the first, without whole seconds
-				since = (since - all[0]) - (since - all[0]).Round(time.Second) + all[0]
-			}
-			all = append(all, since)
-			least = min(least, since-all[0])
+		if at.After(after) {
+			all = append(all, time.Duration(at.Add(-phase).UnixNano()%int64(time.Second)))
 		}
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		all[i] -= all[0] + least
 	}
 	return all
 }
 
-// BenchmarkThousandSwitches is one controller with 1,000 switches that it polls and programs
-// every second over OpenFlow: how late polls are, and what it takes of processor and memory.
-// The switches keep flows and counters in memory, in this process, but for 20, which are bridges
-// of a real Open vSwitch with an snmpd each, whose cycles are counted.
+// BenchmarkThousandSwitches is one controller with 1,000 switches that it polls every second, half
+// of them by SNMP, and programs over OpenFlow: how late polls are, and what it takes of processor
+// and memory. The switches keep flows and counters in memory, in this process, but for 20, which
+// are bridges of a real Open vSwitch with an snmpd each, whose cycles are counted.
 func BenchmarkThousandSwitches(b *testing.B) {
 	dir, host := b.TempDir(), newHost(b, "controller")
 	var text strings.Builder
@@ -73,19 +66,28 @@ func BenchmarkThousandSwitches(b *testing.B) {
 	for i := range asked {
 		p := &polls{}
 		asked[i] = p
-		rate := rand.Uint64N(1e9)
+		polled := func() { p.mu.Lock(); p.at = append(p.at, time.Now()); p.mu.Unlock() }
+		rate, counters := rand.Uint64N(1e9), ""
 		start := time.Now()
 		s := &oftest.Memory{
 			Serial: fmt.Sprint("memory ", i), Ports: []string{"p1", "p2"}, Speed: 10e9,
 			Bytes:  func(port int) uint64 { return uint64(time.Since(start).Seconds() * float64(rate)) },
-			Polled: func() { p.mu.Lock(); p.at = append(p.at, time.Now()); p.mu.Unlock() },
+			Polled: polled,
+		}
+		if i%2 == 0 {
+			s.Polled = nil // what it is asked for is no poll of counters
+			_ = host.Do(func() error {
+				a := snmptest.StartPorts(b, func(*snmptest.Exchange) { polled() }, s.Ports...)
+				counters = fmt.Sprintf("counters: {source: snmp, snmp: {version: 2c, port: %d, community: {file: %s}}}, ", a.Port, filepath.Join(dir, "community"))
+				return nil
+			})
 		}
 		if err := host.Do(func() error { return s.Listen("127.0.0.1:0") }); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(s.Close)
-		fmt.Fprintf(&text, "  - {name: m%d, platform: openflow, address: 127.0.0.1, management: {openflow: {port: %d, plaintext: true, ordinary_vlans: not-handed-over}, daemon: {at: here, socket: %s/m%d.sock}}, ports: [{name: p1, speed: 10G, lm: %d}, {name: p2, action: strip}]}\n",
-			i, s.Addr().Port, dir, i, i%120+1)
+		fmt.Fprintf(&text, "  - {name: m%d, platform: openflow, address: 127.0.0.1, management: {openflow: {port: %d, plaintext: true, ordinary_vlans: not-handed-over}, daemon: {at: here, socket: %s/m%d.sock}}, %sports: [{name: p1, speed: 10G, lm: %d}, {name: p2, action: strip}]}\n",
+			i, s.Addr().Port, dir, i, counters, i%120+1)
 	}
 	file, state := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "state")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
@@ -135,8 +137,8 @@ func BenchmarkThousandSwitches(b *testing.B) {
 		<-time.After(thousandTime)
 		after, watched := realCycles(b, dir), time.Since(started)
 		var all []time.Duration
-		for _, p := range asked {
-			all = append(all, p.late(started)...)
+		for i, p := range asked {
+			all = append(all, p.late(started, time.Duration(statusOf(b, dir, fmt.Sprint("m", i)).PhaseNS))...)
 		}
 		peak, ok := memory(cmd.Process.Pid, "VmHWM:")
 		if !ok {
@@ -194,15 +196,21 @@ func realSwitches(b *testing.B, host *fabric.Node, dir string) string {
 func realCycles(b *testing.B, dir string) (n float64) {
 	b.Helper()
 	for i := range realOnes {
-		c := api.NewClient(filepath.Join(dir, fmt.Sprintf("r%d.sock", i)))
-		s, err := c.Status(b.Context())
-		c.Close()
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := statusOf(b, dir, fmt.Sprint("r", i))
 		n += float64(s.Cycle.Count) - float64(s.Cycle.Failed)
 	}
 	return n
+}
+
+func statusOf(b *testing.B, dir, device string) *api.Status {
+	b.Helper()
+	c := api.NewClient(filepath.Join(dir, device+".sock"))
+	defer c.Close()
+	s, err := c.Status(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
 }
 
 // configure gives an agent its configuration, as csig apply does, as soon as it listens.
