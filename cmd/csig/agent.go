@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
@@ -154,8 +153,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	log.WithField("file", path).Info("fleet file of this agent")
 
 	o.SelfTest, o.Version, o.Log, o.Who, o.Interrupted = !o.noSelfTest, version, log, "csig agent", process.ErrInterrupted
-	// Starting up takes several times the memory of running for years.
-	o.OnLaunch = debug.FreeOSMemory
+	o.OnLaunch = process.GiveBack
 	if o.records != "" {
 		if o.Records, err = agent.OpenRecordFile(o.records, log); err != nil {
 			return fmt.Errorf("--records: %w", err)
