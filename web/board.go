@@ -42,6 +42,7 @@ type boardDevice struct {
 	name   string
 	stop   context.CancelFunc
 	looked time.Time
+	owner  string
 	status *api.Status // the last one, another controller's included; nil: there is none
 	row    row
 	ports  []*boardPort
@@ -192,7 +193,7 @@ func (b *board) look(d *boardDevice) {
 	now := time.Now()
 	d.looked = now
 	d.record(d.status, s, now)
-	d.status = s
+	d.status, d.owner = s, owner
 	b.put(&d.row, b.deviceRow(d, s, owner))
 	b.putPorts(d, s, now)
 	b.notify()
@@ -204,9 +205,12 @@ func (b *board) silence(now time.Time) {
 	defer b.mu.Unlock()
 	for _, d := range b.devices {
 		if now.Sub(d.looked) > silentAfter && !d.looked.IsZero() {
-			r := b.deviceRow(d, d.status, "")
+			r := b.deviceRow(d, d.status, d.owner)
 			r.Silent = true
 			b.put(&d.row, r)
+			for _, p := range d.ports {
+				b.put(&p.row, PortRow{ID: d.portID(p.name), Device: d.shownName(), Port: clean(p.name), State: api.StateUnknown, Reason: "its agent does not answer this page", Signals: []Signal{}})
+			}
 		}
 	}
 	b.notify()
@@ -325,8 +329,7 @@ func clean(s string) string { return untrusted.Text(s, maxText) }
 // delta is what has changed on the board since a version.
 type delta struct {
 	Now     time.Time         `json:"now"`
-	Full    bool              `json:"full"`  // it is everything
-	Fleet   int               `json:"fleet"` // how often the fleet has changed: its map is another then
+	Full    bool              `json:"full"` // it is everything, and the map may be another
 	Devices []json.RawMessage `json:"devices"`
 	Ports   []json.RawMessage `json:"ports"`
 }
@@ -346,7 +349,7 @@ func (b *board) since(at place, device, port string) (d delta, now place, change
 	if at.epoch != b.epoch {
 		version = 0
 	}
-	d = delta{Now: time.Now().UTC(), Full: version == 0, Fleet: b.epoch, Devices: []json.RawMessage{}, Ports: []json.RawMessage{}}
+	d = delta{Now: time.Now().UTC(), Full: version == 0, Devices: []json.RawMessage{}, Ports: []json.RawMessage{}}
 	for _, dev := range b.devices {
 		if port != "" && dev.shownName() != device {
 			continue

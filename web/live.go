@@ -3,8 +3,10 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/draw"
 )
 
@@ -20,18 +22,39 @@ type topology struct {
 	Map   *draw.Map `json:"map"` // null where no link is known
 }
 
+// mapText is the topology of a fleet as it is sent: placing a large one takes long, and is done once.
+type mapText struct {
+	mu    sync.Mutex
+	fleet *inventory.Fleet
+	text  []byte // nil: not yet
+}
+
 func (s *Server) serveFleet(w http.ResponseWriter, _ *http.Request) {
-	var t topology
 	s.board.mu.Lock()
 	f := s.board.fleet
 	s.board.mu.Unlock()
+	send(w, s.topology(f))
+}
+
+func (s *Server) topology(f *inventory.Fleet) []byte {
+	s.drawn.mu.Lock()
+	defer s.drawn.mu.Unlock()
+	if s.drawn.text != nil && s.drawn.fleet == f {
+		return s.drawn.text
+	}
+	var t topology
 	if f != nil {
 		t.Title = clean(f.Path)
 		if m := draw.NewMap(f); len(m.Edges) > 0 {
 			t.Map = &m
 		}
 	}
-	reply(w, t)
+	text, err := json.Marshal(t)
+	if err != nil { // they are texts and numbers
+		panic(err)
+	}
+	s.drawn.fleet, s.drawn.text = f, text
+	return text
 }
 
 // portAnswer is a port with its history.
@@ -84,6 +107,10 @@ func reply(w http.ResponseWriter, v any) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	send(w, text)
+}
+
+func send(w http.ResponseWriter, text []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // an error: the client is gone

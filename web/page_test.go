@@ -152,3 +152,51 @@ func TestLongPageIsLive(t *testing.T) {
 	b.Await(`[...document.querySelectorAll("#counts li")].some((li) => li.textContent === "? 1 stale")`)
 	picture(t, b, "live")
 }
+
+// TestLongAnotherServer: a page that stays open has the map of the server that is there now.
+func TestLongAnotherServer(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{}}
+	addr := "127.0.0.1:0"
+	serve := func(switches int) (stop func()) {
+		t.Helper()
+		text := "format: csig.fleet/v1\nprofile: {name: x, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-100G}}}\ndefaults: {platform: sonic}\ndevices:\n"
+		links, names := "links: |\n", []string(nil)
+		for i := range switches {
+			names = append(names, fmt.Sprint("s", i))
+			text += fmt.Sprintf("  - {name: s%d}\n", i)
+			if i > 0 {
+				links += fmt.Sprintf("  s0:Ethernet%d - s%d:Ethernet0\n", 4*i, i)
+			}
+			a.of[names[i]] = status(names[i], live("Ethernet0", 10e9, 1e9))
+		}
+		fleet, err := inventory.Parse("fleet.yaml", []byte(text+links))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := one(t)
+		cfg.Addr, cfg.Status, cfg.Fleet = addr, a.status, func() (*inventory.Fleet, []string) { return fleet, names }
+		s, err := Listen(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = s.Addr().String()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ctx) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	stop := serve(2)
+	b := webtest.New(t, webtest.Options{}, addr)
+	b.Open("http://" + addr + "/")
+	b.Await(`document.querySelectorAll("#map .switch").length === 2`)
+	stop()
+	stop = serve(3)
+	defer stop()
+	b.Await(`document.querySelectorAll("#map .switch").length === 3`)
+	b.Problems() // of the connection that was gone
+}

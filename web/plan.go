@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/plans"
@@ -49,22 +51,61 @@ const (
 	plannedUnknown = "not known here"
 )
 
+// planFile is what the page shows of the plan's file as it was when it was last read. Many
+// browsers ask for it all the time, and a plan may be large.
+type planFile struct {
+	mu      sync.Mutex
+	info    os.FileInfo // nil: not read yet, or it could not be
+	answer  planAnswer
+	devices []string // as the plan has them, beside those of the answer
+	configs []string
+}
+
 func (s *Server) servePlan(w http.ResponseWriter, _ *http.Request) {
-	a := planAnswer{File: clean(s.cfg.Plan), Devices: []planDevice{}, Notes: []string{}}
 	if s.cfg.Plan == "" {
-		reply(w, a)
+		reply(w, planAnswer{Devices: []planDevice{}, Notes: []string{}})
 		return
 	}
-	p, err := readPlan(s.cfg.Plan)
+	reply(w, s.plan.now(s.cfg.Plan, s.board.configs()))
+}
+
+// now is the plan, where the devices run these configurations.
+func (p *planFile) now(file string, running map[string]string) planAnswer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, err := os.Stat(file)
+	if err != nil || p.info == nil || !os.SameFile(info, p.info) || info.Size() != p.info.Size() || !info.ModTime().Equal(p.info.ModTime()) {
+		p.info = nil
+		if err := p.read(file); err != nil {
+			return planAnswer{File: clean(file), Error: clean(err.Error()), Devices: []planDevice{}, Notes: []string{}}
+		}
+		p.info = info
+	}
+	a := p.answer
+	a.Devices = slices.Clone(a.Devices)
+	for i := range a.Devices {
+		if hash, driven := running[p.devices[i]]; driven && p.configs[i] != "" {
+			a.Devices[i].State = plannedPending
+			if hash == p.configs[i] {
+				a.Devices[i].State = plannedRuns
+			}
+		}
+	}
+	return a
+}
+
+func (p *planFile) read(file string) error {
+	plan, err := readPlan(file)
 	if err != nil {
-		a.Error = clean(err.Error())
-		reply(w, a)
-		return
+		return err
 	}
-	a.Created, a.Version, a.Goal, a.Offline, a.Totals = p.Created, clean(p.Version), clean(string(p.Goal)), p.Offline, p.Totals
-	running := s.board.configs()
-	for i := range p.Devices {
-		d := &p.Devices[i]
+	a := planAnswer{
+		File: clean(file), Created: plan.Created, Version: clean(plan.Version), Goal: clean(string(plan.Goal)), Offline: plan.Offline, Totals: plan.Totals,
+		Devices: []planDevice{}, Notes: []string{},
+	}
+	p.devices, p.configs = nil, nil
+	for i := range plan.Devices {
+		d := &plan.Devices[i]
 		switch {
 		case len(d.Changes) == 0:
 			a.Same++
@@ -74,26 +115,21 @@ func (s *Server) servePlan(w http.ResponseWriter, _ *http.Request) {
 			continue
 		}
 		one := planDevice{Device: clean(d.Device), Platform: clean(d.Platform), State: plannedUnknown, Changes: []plans.Change{}}
-		if hash, driven := running[d.Device]; driven && d.Config != "" {
-			one.State = plannedPending
-			if hash == d.Config {
-				one.State = plannedRuns
-			}
-		}
 		for _, c := range d.Changes {
 			one.Changes = append(one.Changes, plans.Change{Kind: c.Kind, Ports: clean(c.Ports), Count: c.Count, What: clean(c.What), Detail: clean(c.Detail), Disruptive: clean(c.Disruptive)})
 		}
-		a.Devices = append(a.Devices, one)
+		a.Devices, p.devices, p.configs = append(a.Devices, one), append(p.devices, d.Device), append(p.configs, d.Config)
 	}
-	for i := range p.Findings {
+	for i := range plan.Findings {
 		if i == maxPlanNotes {
-			a.Notes = append(a.Notes, fmt.Sprintf("and %d more: csig plan shows them", len(p.Findings)-i))
+			a.Notes = append(a.Notes, fmt.Sprintf("and %d more: csig plan shows them", len(plan.Findings)-i))
 			break
 		}
-		f := &p.Findings[i]
+		f := &plan.Findings[i]
 		a.Notes = append(a.Notes, clean(fmt.Sprintf("%s: %s", f.Level, f.String())))
 	}
-	reply(w, a)
+	p.answer = a
+	return nil
 }
 
 // readPlan reads a plan's file, as it is now.

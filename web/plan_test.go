@@ -65,3 +65,48 @@ func TestLongPlanPage(t *testing.T) {
 	}
 	b.Await(`document.getElementById("about").textContent.includes("was altered after it was made") && document.querySelectorAll("#changes tr").length === 0`)
 }
+
+// TestReadOnce: what many browsers ask for all the time is made once, and again where it has changed.
+func TestReadOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "up.plan")
+	write := func(version string) {
+		t.Helper()
+		var text bytes.Buffer
+		p := &plans.Plan{Format: plans.Format, Created: time.Now().UTC(), Version: version, Fleet: "/fleet.yaml", Goal: plans.RollOut, Stages: []plans.Stage{}, Devices: []plans.Device{}, Findings: []findings.Finding{}}
+		if err := p.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var p planFile
+	version := func(want string) {
+		t.Helper()
+		if a := p.now(file, nil); a.Version != want {
+			t.Errorf("%+v, want version %s", a, want)
+		}
+	}
+	write("one")
+	version("one")
+	p.answer.Version = "kept"
+	version("kept")
+	write("another")
+	version("another")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	version("")
+	write("again")
+	version("again")
+
+	fleet, _, _ := large(t)
+	s := new(Server)
+	first := s.topology(fleet)
+	if again := s.topology(fleet); &again[0] != &first[0] {
+		t.Error("the map is drawn twice")
+	}
+	if other := s.topology(nil); bytes.Equal(other, first) {
+		t.Error("another fleet has the same map")
+	}
+}

@@ -53,6 +53,8 @@ type Server struct {
 	ln    *api.Listener
 	http  http.Server
 	live  chan struct{} // a place for each client that follows
+	drawn mapText
+	plan  planFile
 	stop  chan struct{}
 	every time.Duration // how often a client is sent something, at most
 	write time.Duration // how long a client may take for an event

@@ -8,13 +8,21 @@ const ports = new Map(), devices = new Map();
 const table = new Table(ports);
 let map = null;
 
-let fleet = -1; // which the map is of
+let asked = 0; // how often for the topology: an answer to an earlier question is of no use
 
-// topology draws the map of the fleet as it is now.
+// topology draws the map of the fleet as it is now. Where it does not come it is asked for again.
 async function topology() {
-  const r = await fetch(new URL("/api/v1/fleet", location.origin));
-  if (!r.ok) return;
-  const t = await r.json();
+  const own = ++asked;
+  let t;
+  try {
+    const r = await fetch(new URL("/api/v1/fleet", location.origin));
+    if (!r.ok) throw new Error(String(r.status));
+    t = await r.json();
+  } catch {
+    setTimeout(() => own === asked && topology(), 5000);
+    return;
+  }
+  if (own !== asked) return;
   if (t.title) document.querySelector("h1").textContent = "csig: " + t.title;
   map = t.map ? new WeatherMap(t.map, ports, devices, (words) => table.search(words)) : null;
   document.getElementById("weather").hidden = !map;
@@ -27,9 +35,6 @@ follow("", (d) => {
   if (d.full) {
     ports.clear();
     devices.clear();
-  }
-  if (d.fleet !== fleet) {
-    fleet = d.fleet;
     topology();
   }
   for (const v of d.devices) devices.set(v.device, v);
