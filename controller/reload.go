@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 )
@@ -121,14 +122,18 @@ func (m *members) reload(ctx context.Context) {
 	if err == nil {
 		devices, err = Devices(fleet)
 	}
+	last := api.Reload{Time: time.Now(), File: m.fleet.Path}
 	if err != nil {
-		log.WithField("error", inventory.Mistakes(err)).Error("fleet file not reloaded: the devices stay as they are")
+		last.Error = inventory.Mistakes(err)
+		m.cfg.Statuses.reloaded(last)
+		log.WithField("error", last.Error).Error("fleet file not reloaded: the devices stay as they are")
 		return
 	}
 	m.fleet = fleet
 	m.watch.Note(fleet.Files()...)
 	added, removed := m.set(ctx, devices)
 	m.cfg.Statuses.drives(fleet, devices)
+	m.cfg.Statuses.reloaded(last)
 	log.WithFields(logrus.Fields{"devices": len(devices), "started": len(added), "stopped": len(removed)}).Info("fleet file reloaded")
 	for _, name := range removed {
 		if m.byName[name] == nil {

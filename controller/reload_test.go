@@ -48,9 +48,10 @@ func TestReload(t *testing.T) {
 		}
 	}))
 	ctx, stop := context.WithCancel(t.Context())
+	var statuses Statuses
 	wish, done := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: wish})
+		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: wish, Statuses: &statuses})
 	}()
 	// answers waits until an agent answers at a socket, and returns since when it runs.
 	answers := func(name string) time.Time {
@@ -73,6 +74,9 @@ func TestReload(t *testing.T) {
 	if e := <-lines; e.Level != logrus.ErrorLevel || !strings.Contains(e.Data["error"].(string), path+":") {
 		t.Errorf("a mistake: %s %v", e.Message, e.Data)
 	}
+	if r := statuses.Reload(); r == nil || !strings.Contains(r.Error, path+":") || r.Time.IsZero() {
+		t.Errorf("a mistake, in metrics: %+v", r)
+	}
 	answers("c")
 
 	write(fleet(remote("a", socket("a")), remote("b", socket("moved")), remote("d", socket("d"))))
@@ -80,6 +84,9 @@ func TestReload(t *testing.T) {
 	e := <-lines
 	if e.Level != logrus.InfoLevel || e.Data["devices"] != 3 || e.Data["started"] != 2 || e.Data["stopped"] != 2 {
 		t.Errorf("a change: %s %v", e.Message, e.Data)
+	}
+	if r := statuses.Reload(); r == nil || r.Error != "" {
+		t.Errorf("a change, in metrics: %+v", r)
 	}
 	answers("moved")
 	answers("d")

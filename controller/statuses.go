@@ -16,8 +16,26 @@ type Statuses struct {
 	mu sync.Mutex
 	of map[string]source // of every device of the fleet file
 
-	fleet *inventory.Fleet
-	names []string
+	fleet  *inventory.Fleet
+	names  []string
+	reload *api.Reload
+}
+
+// Reload is the last of the fleet file, nil where there was none.
+func (s *Statuses) Reload() *api.Reload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reload
+}
+
+// reloaded notes how the fleet file was read again.
+func (s *Statuses) reloaded(r api.Reload) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reload = &r
 }
 
 // source is where a device's status comes from.

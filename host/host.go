@@ -145,7 +145,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 }
 
 func (a *Agent) metrics() http.Handler {
-	return metrics.Handler(a.cfg.Version, metrics.Own(a.daemon.Status))
+	return metrics.Handler(metrics.Own(a.cfg.Version, a.daemon.Status))
 }
 
 // drive starts the daemon and runs it until ctx ends or the socket fails.

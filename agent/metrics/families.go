@@ -25,7 +25,7 @@ type family struct {
 	kind       dto.MetricType
 	labels     []string
 
-	process   func(add adder, version string)
+	process   func(add adder, p *program)
 	device    func(add adder, d *Device) // may add nothing
 	histogram func(d *Device) *api.Latency
 }
@@ -36,6 +36,12 @@ const (
 	histogram = dto.MetricType_HISTOGRAM
 )
 
+// program is what there is to say of one when it is scraped.
+type program struct {
+	version string
+	reload  *api.Reload
+}
+
 var ofDevice = []string{deviceLabel}
 
 // families are all metrics, in the order of docs/operations.md, which describes each. No label has
@@ -44,20 +50,32 @@ var families = slices.Concat(ofProcess, ofAgents, ofLoops, ofSources, ofPlanes, 
 
 var ofProcess = []family{
 	{name: "csig_build_info", help: "The program: always 1.", kind: gauge, labels: []string{"version", "goversion"},
-		process: func(add adder, version string) { add(1, version, runtime.Version()) }},
+		process: func(add adder, p *program) { add(1, p.version, runtime.Version()) }},
 	// These are called as those of every program in Go that Prometheus scrapes.
 	{name: "go_goroutines", help: "Goroutines of the program.", kind: gauge,
-		process: func(add adder, _ string) { add(float64(runtime.NumGoroutine())) }},
+		process: func(add adder, _ *program) { add(float64(runtime.NumGoroutine())) }},
 	{name: "process_resident_memory_bytes", help: "Memory of the program that is resident; absent where there is no /proc.", kind: gauge,
-		process: func(add adder, _ string) {
+		process: func(add adder, _ *program) {
 			if n, ok := residentMemory(); ok {
 				add(n)
 			}
 		}},
 	{name: "process_open_fds", help: "Descriptors that the program has open; absent where there is no /proc.", kind: gauge,
-		process: func(add adder, _ string) {
+		process: func(add adder, _ *program) {
 			if n, ok := openDescriptors(); ok {
 				add(n)
+			}
+		}},
+	{name: "csig_reload_failed", help: "Whether the fleet file was not put in force (1) when it last changed or was read again; absent before.", kind: gauge,
+		process: func(add adder, p *program) {
+			if r := p.reload; r != nil {
+				add(truth(r.Error != ""))
+			}
+		}},
+	{name: "csig_reload_timestamp_seconds", help: "When that was, in Unix time.", kind: gauge,
+		process: func(add adder, p *program) {
+			if r := p.reload; r != nil {
+				add(float64(r.Time.UnixMicro()) / 1e6)
 			}
 		}},
 }

@@ -19,7 +19,7 @@ func (h *handler) condition(unmet func(d *Device) []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		var lines []string
-		for _, d := range h.devices() {
+		for _, d := range h.Devices() {
 			for _, why := range unmet(&d) {
 				if d.Name != "" {
 					why = "device " + untrusted.Text(d.Name, maxLabel) + ": " + why

@@ -25,20 +25,27 @@ type Device struct {
 	Owner  string // or this one; "" where none is known
 }
 
-// Own is a source of the one device of an agent.
-func Own(status func() *api.Status) func() []Device {
-	return func() []Device {
+// Process is what the metrics of a program are of.
+type Process struct {
+	Version string
+	Devices func() []Device
+	Reload  func() *api.Reload // the last of its fleet file, nil where there was none; no function: that of its only device
+}
+
+// Own is a program with the agent of one device.
+func Own(version string, status func() *api.Status) Process {
+	return Process{Version: version, Devices: func() []Device {
 		s := status()
 		return []Device{{Name: s.Device, Status: s}}
-	}
+	}}
 }
 
 // maxScrapes is how many scrapes are answered at a time: each holds a status of every device.
 const maxScrapes = 2
 
-// Handler answers at the paths of the endpoint. The version is this program's.
-func Handler(version string, devices func() []Device) http.Handler {
-	h := &handler{version: version, devices: devices, scrapes: make(chan struct{}, maxScrapes)}
+// Handler answers at the paths of the endpoint.
+func Handler(p Process) http.Handler {
+	h := &handler{Process: p, scrapes: make(chan struct{}, maxScrapes)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, h.metrics)
 	mux.HandleFunc("GET "+HealthPath, h.condition(Alive))
@@ -47,7 +54,6 @@ func Handler(version string, devices func() []Device) http.Handler {
 }
 
 type handler struct {
-	version string
-	devices func() []Device
+	Process
 	scrapes chan struct{} // a place for each that is answered
 }

@@ -53,8 +53,15 @@ func scrape(t *testing.T, h http.Handler, path, accept string) (int, string, str
 	return w.Code, w.Body.String(), w.Header().Get("Content-Type")
 }
 
+// of is a program whose fleet file was last read at 12:00 and had a mistake.
+func of(version string, devices ...Device) Process {
+	return Process{Version: version, Devices: func() []Device { return devices }, Reload: func() *api.Reload {
+		return &api.Reload{Time: time.Unix(1700000000, 0), Error: "a text of the device"}
+	}}
+}
+
 func handlerOf(devices ...Device) http.Handler {
-	return Handler("v1.2", func() []Device { return devices })
+	return Handler(of("v1.2", devices...))
 }
 
 // Prometheus's own parser reads each value, and promtool has nothing to say about the names.
@@ -106,6 +113,8 @@ func TestText(t *testing.T) {
 	const device = `{device="tor\"1"` // cleaned
 	for _, want := range []string{
 		`csig_build_info{version="v1.2",goversion="go`,
+		"csig_reload_failed 1\n",
+		"csig_reload_timestamp_seconds 1.7e+09\n",
 		"csig_owned" + device + "} 1\n",
 		"csig_owner_info" + device + `,owner="c1"} 1` + "\n",
 		"csig_profile_info" + device + `,profile="dc",hash="abcd",tpid="0x88a8",layout="draft-00"} 1` + "\n",
@@ -174,6 +183,22 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// The program with one agent has what that says of its file, and one whose file was never read
+// again nothing.
+func TestReloads(t *testing.T) {
+	s := full().Status
+	h := Handler(Own("v1", func() *api.Status { return s }))
+	if _, text, _ := scrape(t, h, Path, ""); strings.Contains(text, "csig_reload") {
+		t.Errorf("no file was read again:\n%s", text)
+	}
+	for reason, want := range map[string]string{"": "csig_reload_failed 0\n", "tor.yaml:3:1: what": "csig_reload_failed 1\n"} {
+		s.Reload = &api.Reload{Time: time.Unix(1700000000, 0), Error: reason}
+		if _, text, _ := scrape(t, h, Path, ""); !strings.Contains(text, want) {
+			t.Errorf("a reload with %q: there is no %s", reason, want)
+		}
+	}
+}
+
 // As many ports as an agent may have cost a scrape little more than their text.
 func TestScrapesKeepLittle(t *testing.T) {
 	d := full()
@@ -181,9 +206,10 @@ func TestScrapesKeepLittle(t *testing.T) {
 	for len(d.Status.Ports) < 512 {
 		d.Status.Ports = append(d.Status.Ports, ports...)
 	}
+	p := of("v1", d)
 	got := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
-			if err := write(io.Discard, expfmt.NewFormat(expfmt.TypeTextPlain), "v1", []Device{d}); err != nil {
+			if err := p.write(io.Discard, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -198,11 +224,13 @@ func TestScrapesKeepLittle(t *testing.T) {
 // More scrapes than there are places are refused, and hold none.
 func TestScrapesAreBounded(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	h := Handler("v1", func() []Device {
+	p := of("v1")
+	p.Devices = func() []Device {
 		entered <- struct{}{}
 		<-leave
 		return nil
-	})
+	}
+	h := Handler(p)
 	ended := make(chan int)
 	for range maxScrapes {
 		go func() {
@@ -275,7 +303,8 @@ func TestConditions(t *testing.T) {
 func TestOrder(t *testing.T) {
 	var once, twice bytes.Buffer
 	for _, w := range []*bytes.Buffer{&once, &twice} {
-		if err := write(w, expfmt.NewFormat(expfmt.TypeTextPlain), "v1", []Device{full()}); err != nil {
+		p := of("v1", full())
+		if err := p.write(w, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,12 +35,19 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 		format = expfmt.NewFormat(expfmt.TypeTextPlain) // none of the protobuf formats, which clients ask for at a venture
 	}
 	w.Header().Set("Content-Type", string(format))
-	_ = write(w, format, h.version, h.devices()) // an error: the client is gone
+	_ = h.write(w, format) // an error: the client is gone
 }
 
 // write writes every family that has a value. One family after the other, in the same
 // memory: a scrape of many ports leaves little behind.
-func write(to io.Writer, format expfmt.Format, version string, devices []Device) error {
+func (p *Process) write(to io.Writer, format expfmt.Format) error {
+	devices, now := p.Devices(), program{version: untrusted.Text(p.Version, maxLabel)}
+	switch {
+	case p.Reload != nil:
+		now.reload = p.Reload()
+	case len(devices) == 1 && devices[0].Status != nil:
+		now.reload = devices[0].Status.Reload
+	}
 	out := bufio.NewWriter(to)
 	enc := expfmt.NewEncoder(out, format)
 	var s series
@@ -48,7 +55,7 @@ func write(to io.Writer, format expfmt.Format, version string, devices []Device)
 		f := &families[i]
 		s.begin(f)
 		if f.process != nil {
-			f.process(s.add, untrusted.Text(version, maxLabel))
+			f.process(s.add, &now)
 		}
 		for k := range devices {
 			d := &devices[k]

@@ -24,6 +24,6 @@ func (m *metricsFlags) with(cfg *controller.Config, files api.TLSFiles, run func
 	if m.addr == "" {
 		return run()
 	}
-	devices := func() []metrics.Device { return cfg.Statuses.Devices(cfg.Share) }
-	return api.Observed(m.addr, files, api.TLSAccess{Read: m.read}, metrics.Handler(cfg.Agent.Version, devices), cfg.Agent.Log, run)
+	all := metrics.Process{Version: cfg.Agent.Version, Devices: func() []metrics.Device { return cfg.Statuses.Devices(cfg.Share) }, Reload: cfg.Statuses.Reload}
+	return api.Observed(m.addr, files, api.TLSAccess{Read: m.read}, metrics.Handler(all), cfg.Agent.Log, run)
 }
