@@ -178,7 +178,7 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 		if old.driver != r.driver {
 			if err := old.driver.Remove(ctx); err != nil {
 				d.launch(old)
-				return fmt.Errorf("device %s: removing what it had under its old configuration: %w", old.dev.Name, err)
+				return fmt.Errorf("device %s: removing the setup of its old configuration: %w", old.dev.Name, err)
 			}
 		}
 	}

@@ -359,7 +359,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 		{"a file that cannot be run", deviceText, "", true, recorder{diff: &vendors.PermanentError{Err: errors.New("on_stale")}}, "for another configuration: device s1: on_stale", "", 0, 0},
 		{"a removal that was cut off", "", deviceText, true, recorder{}, "csig apply gives it one", "", 1, 0},
 		{"a removal that was cut off, and a file after it", deviceText, deviceText, true, recorder{}, "", "", 0, 1},
-		{"a removal that cannot be ended", "", deviceText, true, recorder{remove: errors.New("busy")}, "removing everything of ours: busy", "", 1, 0},
+		{"a removal that cannot be ended", "", deviceText, true, recorder{remove: errors.New("busy")}, "removing csig's objects: busy", "", 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

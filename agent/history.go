@@ -39,7 +39,7 @@ func (d *Daemon) saveHistory(r *running) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the configuration of before: %w", err)
+		return fmt.Errorf("keeping the previous configuration: %w", err)
 	}
 	if err := writeFile(filepath.Join(d.historyDir(), r.hash), []byte(r.config)); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (d *Daemon) Admit(ctx context.Context, op api.Operator) error {
 		case err == nil:
 			l.known, l.now, l.until = true, kept, now.Add(api.LockTerm) // since when is not known
 		case !op.Force: // an emergency stop needs no store
-			return fmt.Errorf("who is at work on the device cannot be read: %w", err)
+			return fmt.Errorf("the operator that holds the device cannot be read: %w", err)
 		}
 	}
 	if !now.Before(l.until) {
@@ -65,7 +65,7 @@ func (d *Daemon) Admit(ctx context.Context, op api.Operator) error {
 		return nil
 	case !own:
 		if err := l.keep(ctx, Lock{Held: &op, Ended: ended, By: l.now.By}); err != nil {
-			return fmt.Errorf("who is at work on the device cannot be stored: %w", err)
+			return fmt.Errorf("the operator that holds the device cannot be stored: %w", err)
 		}
 	}
 	l.until = now.Add(api.LockTerm)

@@ -45,7 +45,7 @@ func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
 		err = r.driver.Remove(ctx)
 		d.wait("for csig off to be run again: the removal is not finished")
 		if err = errors.Join(err, r.close(nil)); err != nil {
-			return fmt.Errorf("device %s: removing everything of ours: %w", r.dev.Name, err)
+			return fmt.Errorf("device %s: removing csig's objects: %w", r.dev.Name, err)
 		}
 		err = d.removalDone()
 	} else if err = d.finishRemoval(ctx); err == nil && device != "" {
@@ -90,7 +90,7 @@ func (d *Daemon) finishRemoval(ctx context.Context) error {
 	}
 	err = d.open(dev, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	if err != nil {
-		return fmt.Errorf("device %s: removing everything of ours: %w", dev.Name, err)
+		return fmt.Errorf("device %s: removing csig's objects: %w", dev.Name, err)
 	}
 	return d.removalDone()
 }

@@ -54,6 +54,6 @@ func (a *assessor) mixed() {
 			shortest.dev.Interval.Round(time.Microsecond), shortest.dev.Name, longest.dev.Interval.Round(time.Microsecond), longest.dev.Name, spread, demand)
 	}
 	if a.fleet.Profile.WideTPID != 0 && len(passed) > 0 && len(passed) < len(a.devices) {
-		a.find(findings.WideTags, findings.Warning, "", nil, "wide tags are right only on paths of which every hop updates them; forwarded as they are by %s: hosts send wide tags where the whole path is native, else compact ones", vendors.Names(passed))
+		a.find(findings.WideTags, findings.Warning, "", nil, "wide tags are correct only on paths where every hop updates them, and are forwarded unchanged by %s: hosts send wide tags only where the whole path is native, else compact ones", vendors.Names(passed))
 	}
 }

@@ -27,7 +27,7 @@ func TestMixedDomain(t *testing.T) {
 		"alike":          {},
 		"mixed":          {native: true, want: map[findings.Code]string{findings.IntervalsDiffer: spread}, level: findings.Info},
 		"mixed, uec":     {native: true, layout: quantize.UEC, want: map[findings.Code]string{findings.IntervalsDiffer: "a uec domain may demand one Δt"}, level: findings.Warning},
-		"wide and mixed": {native: true, wide: 0x9901, want: map[findings.Code]string{findings.IntervalsDiffer: spread, findings.WideTags: "wide tags are right only on paths of which every hop updates them"}, level: findings.Info},
+		"wide and mixed": {native: true, wide: 0x9901, want: map[findings.Code]string{findings.IntervalsDiffer: spread, findings.WideTags: "wide tags are correct only on paths where every hop updates them"}, level: findings.Info},
 		"wide nowhere":   {wide: 0x9901},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func (d *Draft) YAML() ([]byte, error) {
 	d.connect()
 	text := d.write()
 	if _, err := inventory.Parse(d.Command, text); err != nil {
-		return nil, fmt.Errorf("the fleet file would not load, which is a mistake of csig: %w", err)
+		return nil, fmt.Errorf("the fleet file would not load, which is a bug in csig: %w", err)
 	}
 	return text, nil
 }

@@ -68,7 +68,7 @@ var (
 	SenderAtDiscard  = code("sender-at-discard", "hosts send tags to a device that discards tagged frames")
 	HostsStillSend   = code("hosts-still-send", "hosts may send tags after csig is off")
 	FenceNotPossible = code("fence-not-possible", "hosts would receive tags while paths change, because csig cannot make a port strip")
-	OutsideTarget    = code("outside-target", "a plan for some devices depends on one that is not among them: an error where the others are not safe without it, a warning where their ports to hosts go on stripping until it is set up")
+	OutsideTarget    = code("outside-target", "a plan for some devices depends on one that is not among them: an error where the others are not safe without it, a warning where their ports to hosts keep stripping until it is set up")
 	MTUTooSmall      = code("mtu-too-small", "full-size frames with their tags do not fit")
 	MTUUnknown       = code("mtu-unknown", "csig cannot check whether full-size frames with their tags fit")
 )

@@ -141,7 +141,7 @@ func TestRollOutOnceAtATime(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{r.path("plan")}, {r.path("copy of plan")}, {r.path("copy of plan"), "-i", r.path("copy of row.yaml")}} {
-		if out := r.want(1, append([]string{"apply", "--soak", "0s", "--journal", r.path("second")}, args...)...); !strings.Contains(out, "another csig apply or rollback is at work on device s") || strings.Contains(out, "--resume") {
+		if out := r.want(1, append([]string{"apply", "--soak", "0s", "--journal", r.path("second")}, args...)...); !strings.Contains(out, "another csig apply or rollback is running on device s") || strings.Contains(out, "--resume") {
 			t.Errorf("a second one, %v:\n%s", args, out)
 		}
 		gone(r.path("second"))
@@ -153,7 +153,7 @@ func TestRollOutOnceAtATime(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("the first one: %v", err)
 	}
-	gone(r.path("first")) // nothing was begun
+	gone(r.path("first")) // nothing was changed
 
 	// A plan that is stale, then a fresh one of the same name.
 	if text, err := r.switches[1].Command("nft", "add table netdev csig { comment \"csig v1\"; }").CombinedOutput(); err != nil {

@@ -57,14 +57,14 @@ func TestConfirmation(t *testing.T) {
 		key  string
 		want string
 	}{
-		"n":             {apply, "n\r", "csig: not confirmed: nothing was begun"},
+		"n":             {apply, "n\r", "csig: not confirmed: nothing was changed"},
 		"nothing":       {apply, "\r", "not confirmed"},
 		"another word":  {apply, "yesterday\r", "not confirmed"},
 		"Ctrl-D":        {apply, "\x04", "not confirmed"},
-		"Ctrl-C":        {apply, "\x03", "csig: interrupted: nothing was begun"},
-		"half, Ctrl-C":  {apply, "ye\x03", "interrupted: nothing was begun"},
+		"Ctrl-C":        {apply, "\x03", "csig: interrupted: nothing was changed"},
+		"half, Ctrl-C":  {apply, "ye\x03", "interrupted: nothing was changed"},
 		"n to off":      {off, "n\r", "not confirmed"},
-		"Ctrl-C to off": {off, "\x03", "interrupted: nothing was begun"},
+		"Ctrl-C to off": {off, "\x03", "interrupted: nothing was changed"},
 	} {
 		tt := asked(no.args...)
 		before := settings(tt)

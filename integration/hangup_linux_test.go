@@ -88,7 +88,7 @@ func TestRollOutHungUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, pipe) // to its end
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(log.String(), "csig: terminated: nothing was begun") {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(log.String(), "csig: terminated: nothing was changed") {
 		t.Errorf("%v\n%s", err, log.String())
 	}
 }

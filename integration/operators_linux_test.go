@@ -62,7 +62,7 @@ func (o *operator) severalOperators() {
 	}
 	back := filepath.Join(o.dir, "back.plan")
 	o.run(2, "plan", "-i", o.fleet, "-o", back)
-	busy := regexp.MustCompile(`(?s)another operator is at work on the device: \S+@\S+ \(csig apply of plan \S+\) on hw1 since`)
+	busy := regexp.MustCompile(`(?s)another operator is changing the device: \S+@\S+ \(csig apply of plan \S+\) on hw1 since`)
 	for _, args := range [][]string{{"apply", back, "--journal", filepath.Join(o.dir, "bob.journal")}} {
 		if out := exits(t, 1, o.elsewhere(args...)); !busy.MatchString(out) {
 			t.Errorf("another operator's csig %s:\n%s", args[0], out)
@@ -93,7 +93,7 @@ func (o *operator) severalOperators() {
 		t.Errorf("a rollback right after the kill:\n%s", out)
 	}
 	exits(t, 0, o.host.Command(csig, "rollback", fetched)) // the same operator's
-	if out := exits(t, 1, o.host.Command(csig, "apply", "--resume", plan+".journal")); !strings.Contains(out, "another operator went on with it") {
+	if out := exits(t, 1, o.host.Command(csig, "apply", "--resume", plan+".journal")); !strings.Contains(out, "another operator continued it") {
 		t.Errorf("the journal that was left behind:\n%s", out)
 	}
 }

@@ -110,7 +110,7 @@ func (b *builder) unlisted() {
 		}
 		slices.SortFunc(old[t], inventory.CompareNames)
 		b.findFleet(findings.TPIDNotRetired, findings.Error, "the TPID changes from 0x%04x, found on %s, to 0x%04x, and a host that still sends the old one would get its tags past every switch: "+
-			"add %s: [0x%04x] to the profile, so that ports which face hosts go on stripping it, and take it out once no host sends it",
+			"add %s: [0x%04x] to the profile, so that ports which face hosts keep stripping it, and remove it there once no host sends it",
 			t.TPID, vendors.Names(old[t]), now, key, t.TPID)
 	}
 }

@@ -144,8 +144,8 @@ func indexOf(p *plans.Plan) index {
 // The errors of a journal without a whole first record: an apply that was killed at
 // its very start leaves one, and so does whatever loses the rest of a journal.
 var (
-	errEmpty = errors.New("the journal is empty, so that there is nothing to continue or to undo by: its apply ended before it began anything, or it is a lost journal; csig plan shows the devices' state")
-	errCut   = errors.New("the journal is cut off inside its first line, so that there is nothing to continue or to undo by: its apply ended before it began anything, or the rest of the journal is lost; csig plan shows the devices' state")
+	errEmpty = errors.New("the journal is empty, so there is nothing to continue or to undo: its apply ended before it began anything, or it is a lost journal; csig plan shows the devices' state")
+	errCut   = errors.New("the journal is cut off inside its first line, so there is nothing to continue or to undo: its apply ended before it began anything, or the rest of the journal is lost; csig plan shows the devices' state")
 )
 
 // ErrNothingToDo is what the errors of Apply and Rollback wrap when what they are

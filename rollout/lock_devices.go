@@ -93,7 +93,7 @@ func lockDevices(file string, mode fs.FileMode, f *inventory.Fleet, names []stri
 		for _, id := range identities(d) {
 			sum := sha256.Sum256([]byte(id))
 			at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
-			taken := fmt.Errorf("another csig apply or rollback is at work on device %s (%s): %w", name, id, errBusy)
+			taken := fmt.Errorf("another csig apply or rollback is running on device %s (%s): %w", name, id, errBusy)
 			if err := LockByte(lock, at, taken); err != nil {
 				return nil, errors.Join(err, lock.Close())
 			}

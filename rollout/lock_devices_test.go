@@ -67,7 +67,7 @@ func TestLockDevices(t *testing.T) {
 			}
 			again, err := lockDevices(file, 0o666, b, []string{"b"})
 			switch {
-			case c.one && (err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on device b (")):
+			case c.one && (err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is running on device b (")):
 				t.Errorf("both are locked: %v", err)
 			case !c.one && err != nil:
 				t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errInUse = errors.New("another csig is at work on this journal")
+var errInUse = errors.New("another csig is using this journal")
 
 // lock keeps a second csig off a journal until the file is closed.
 func lock(f *os.File) error {

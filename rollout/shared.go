@@ -89,7 +89,7 @@ const lockLimit = 10 * time.Second
 
 // Share has the journal kept at the first of the devices that keeps journals, and every
 // further record before what it announces is done. shared is false where none does. The error
-// is that the one there is not this one, or has more: another operator went on with it.
+// is that the one there is not this one, or has more: another operator continued it.
 func (r *Run) Share(ctx context.Context, names []string) (shared bool, end func(), err error) {
 	s := &recorders{ctx: context.WithoutCancel(ctx), limit: cmp.Or(r.Limit, time.Minute), open: r.Open, names: slices.Clone(names), id: r.Journal.id}
 	for len(s.names) > 0 {
@@ -148,7 +148,7 @@ func (j *Journal) share(s *recorders) error {
 
 // ErrContinued is the error of a journal that another operator has gone on with: this one is of no
 // use any more.
-var ErrContinued = errors.New("another operator went on with it: fetch it with csig journals, and go on with that one")
+var ErrContinued = errors.New("another operator continued it: fetch the newer journal with csig journals, and use that one")
 
 // recorders are the targets that keep a journal, one of them at a time.
 type recorders struct {

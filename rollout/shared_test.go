@@ -50,7 +50,7 @@ func (k keeps) AppendJournal(_ context.Context, _ string, at int64, part []byte)
 		return err
 	}
 	if at != int64(len(k.c.text)) {
-		return &vendors.PermanentError{Err: errors.New("another operator went on with it")}
+		return &vendors.PermanentError{Err: errors.New("another operator continued it")}
 	}
 	k.c.text = append(k.c.text, part...)
 	return nil

@@ -126,7 +126,7 @@ func TestWhereAnybodyReads(t *testing.T) {
 		"a name":                    {Config{Addr: "localhost.example:8080"}, "anybody could read"},
 		"a token without TLS":       {Config{Addr: "192.0.2.1:8080", Token: open}, "anybody could read"},
 		"no port":                   {Config{Addr: "127.0.0.1"}, "HOST:PORT"},
-		"TLS without a login":       {Config{Addr: "192.0.2.1:8080", TLS: files}, "nobody could read"},
+		"TLS without a login":       {Config{Addr: "192.0.2.1:8080", TLS: files}, "no client could read"},
 		"names without authorities": {Config{Addr: "127.0.0.1:0", TLS: files, Read: []string{"a"}}, "go together"},
 		"authorities without names": {Config{Addr: "127.0.0.1:0", TLS: api.TLSFiles{Cert: cert, Key: key, CA: auth.CA}}, "go together"},
 		"a token for all to read":   {Config{Addr: "127.0.0.1:0", Token: open}, "chmod 600"},

@@ -91,7 +91,7 @@ func (cfg *Config) check() error {
 	case cfg.TLS.Cert == "" && cfg.TLS.CA != "":
 		return errors.New("--web-client-ca needs --web-cert and --web-key")
 	case cfg.TLS.Cert != "" && cfg.TLS.CA == "" && cfg.Token == "":
-		return errors.New("--web-cert: nobody could read the page: give --web-token, or --web-client-ca and --web-read")
+		return errors.New("--web-cert: no client could read the page: give --web-token, or --web-client-ca and --web-read")
 	}
 	if cfg.Token != "" {
 		_, err = readToken(cfg.Token)

@@ -157,7 +157,7 @@ func (c *Client) change(ctx context.Context, method, path string, file []byte) e
 		return c.broken(err)
 	}
 	if object, ok := answer.(map[string]any); !ok || len(object) > 0 {
-		return fmt.Errorf("agent at %s: its answer to a change is not that of csig agent: whether it did anything is not known", c.name)
+		return fmt.Errorf("agent at %s: its answer to a change is not that of csig agent: outcome unknown; csig plan shows the device's state", c.name)
 	}
 	return nil
 }

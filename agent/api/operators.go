@@ -33,7 +33,7 @@ type Operator struct {
 }
 
 // ErrLocked is a change that another operator's lock refuses.
-var ErrLocked = errors.New("another operator is at work on the device")
+var ErrLocked = errors.New("another operator is changing the device")
 
 // LockedError says whose.
 func LockedError(device string, by *Operator) error {

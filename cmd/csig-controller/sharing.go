@@ -63,7 +63,7 @@ func (s *sharing) check(metrics bool) error {
 	case !shared && (len(s.peers) > 0 || !metrics && (s.cert != "" || s.ca != "") || s.creds != "" || s.plain || s.name != ""):
 		return errors.New("--name, --peer and --nats-creds go with --cluster or --nats, and the TLS files with these or --metrics")
 	case s.listen != "" && len(s.peers) != 2 && len(s.peers) != 4:
-		return fmt.Errorf("--cluster with %d other controllers (--peer): three go on when one is lost, two do not: give two, or four", len(s.peers))
+		return fmt.Errorf("--cluster with %d other controllers (--peer): of three controllers two can continue when one is lost, of two none: give two others, or four", len(s.peers))
 	case s.listen != "" && !s.plain && (s.cert == "" || s.key == "" || s.ca == ""):
 		return errors.New("--cluster takes --tls-cert, --tls-key and --tls-ca: who reaches it can drive all devices (or --insecure-cluster)")
 	case (s.cert == "") != (s.key == "") || (s.cert == "") != (s.ca == ""):

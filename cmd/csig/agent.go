@@ -33,8 +33,8 @@ With --wait the daemon may be started before there is a FILE: csig apply, from t
 machine or remotely, gives it a configuration, which it stores in FILE and runs.
 
 A FILE that you changed is read again when it is saved, and at SIGHUP: one that is valid
-takes effect without a gap, with another the agent goes on as it was, and csig status
-says where the mistake is. In a terminal SIGHUP ends the agent as SIGTERM does.
+takes effect without a gap. With an invalid one the agent keeps the old configuration,
+and csig status shows the mistake and its place. In a terminal SIGHUP ends the agent as SIGTERM does.
 
 Ctrl-C removes everything the agent made. SIGTERM, which service managers send,
 releases the lease, so that the data plane falls back at once, and leaves the

@@ -114,11 +114,11 @@ func newRollback() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback JOURNAL",
 		Short: "Undo what an apply did: every device gets the setup it had before",
-		Long: `Undo what the journal of an apply says was begun, in the reverse order, until every
-device has the setup it had before. A device that cannot be reached keeps the
+		Long: `Undo the changes that the journal of an apply recorded, in reverse order, until every
+device has its earlier setup again. A device that cannot be reached keeps the
 earlier stages in place everywhere; run it again when it can. Ctrl-C finishes the
 devices in progress and stops, with exit code 3; 1 is for an error. On a terminal it asks
-first, unless --yes says not to; an answer other than yes is exit code 3, too.`,
+first, unless --yes is given; an answer other than yes is exit code 3, too.`,
 		Example: `  csig rollback fabric.plan.journal`,
 		Args:    oneArg("JOURNAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -131,17 +131,17 @@ first, unless --yes says not to; an answer other than yes is exit code 3, too.`,
 		},
 	}
 	cmd.Flags().StringVarP(&o.fleet, "inventory", "i", "", "fleet file (default the one the plan was made from)")
-	cmd.Flags().BoolVar(&o.fleetChanged, "fleet-changed", false, "go on although the fleet file has another profile, or reaches devices in another way, than for the plan")
+	cmd.Flags().BoolVar(&o.fleetChanged, "fleet-changed", false, "continue although the fleet file has another profile than the plan, or reaches devices in another way")
 	addRunFlags(cmd, &o)
 	return cmd
 }
 
 func addRunFlags(cmd *cobra.Command, o *applyOptions) {
 	f := cmd.Flags()
-	addAtOnce(f, &o.run.Parallel, 8, "devices of a wave to change at once", &o.run.Limit, time.Minute, "for each step, and each look at a device")
+	addAtOnce(f, &o.run.Parallel, 8, "devices of a wave to change at once", &o.run.Limit, time.Minute, "for each step, and each read of a device")
 	f.DurationVar(&o.run.Revert, "revert", 30*time.Second, "a device that is driven over SSH or through its daemon reverts by itself when csig does not reach it again within this; 0: never")
 	atLeast(f, "revert", &o.run.Revert, time.Second, true)
-	f.StringVar(&o.verify, "verify", "", "go on only with a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
+	f.StringVar(&o.verify, "verify", "", "accept only a plan that one of these signed: a file of allowed signers, as ssh-keygen(1) has it; the signature is PLAN.sig, and later in the journal")
 	addYes(cmd, &o.yes)
 	addJSON(cmd, &o.json)
 }
@@ -384,7 +384,7 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		return show.err
 	case !j.Started() && cmd.Name() == "apply":
 		if show.interrupted(ctx, err) {
-			return &exitError{code: 3, err: fmt.Errorf("%s: nothing was begun", why(ctx))}
+			return &exitError{code: 3, err: fmt.Errorf("%s: nothing was changed", why(ctx))}
 		}
 		return err
 	case show.interrupted(ctx, err):
@@ -454,14 +454,14 @@ func sameFleet(fleet *inventory.Fleet, o *applyOptions, j *rollout.Journal, comm
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is not the fleet file of %s:\n%w\nthis would write to devices that are not the plan's; name its own with -i, or say --fleet-changed if these are the same devices all the same", fleet.Path, j.Path(), errors.Join(errs...))
+	return fmt.Errorf("%s is not the fleet file of %s:\n%w\nthis would write to devices that are not the plan's; name its own with -i, or add --fleet-changed if these are the same devices", fleet.Path, j.Path(), errors.Join(errs...))
 }
 
 // nextSteps are the commands that may follow; when is said of the one that goes
 // on: "" where nothing is broken.
 func nextSteps(j *rollout.Journal, command, when string) string {
 	if !j.Exists() {
-		return j.Path() + " was removed meanwhile, so that there is nothing to continue or to undo by: csig plan shows what the devices have, csig off takes csig off them"
+		return j.Path() + " was removed meanwhile, so there is nothing to continue or to undo: csig plan shows what the devices have, csig off takes csig off them"
 	}
 	path := vendors.ShellWord(shownPath(j.Path()))
 	if command == "rollback" {

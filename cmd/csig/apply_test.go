@@ -142,7 +142,7 @@ func TestApplyOfACopy(t *testing.T) {
 		}
 		out, err := call(t, "apply", "a.plan")
 		release()
-		if err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is at work on device s1 (address 192.0.2.77)") || strings.Contains(err.Error(), "journal") {
+		if err == nil || !strings.Contains(err.Error(), "another csig apply or rollback is running on device s1 (address 192.0.2.77)") || strings.Contains(err.Error(), "journal") {
 			t.Errorf("got %v", err)
 		}
 		if want := "Fleet file: fleet.yaml\n"; out != want {
@@ -169,7 +169,7 @@ func TestPlanNamesItsFleet(t *testing.T) {
 	}
 	defer release()
 	t.Chdir(t.TempDir())
-	if out, err := call(t, "apply", filepath.Join(dir, "a.plan")); err == nil || !strings.Contains(err.Error(), "is at work on device s1") || out != "Fleet file: "+p.Fleet+"\n" {
+	if out, err := call(t, "apply", filepath.Join(dir, "a.plan")); err == nil || !strings.Contains(err.Error(), "is running on device s1") || out != "Fleet file: "+p.Fleet+"\n" {
 		t.Errorf("from another folder: %q, %v", out, err)
 	}
 	p.Fleet = "fleet.yaml"

@@ -29,7 +29,7 @@ func newAssess() *cobra.Command {
 	var o assessOptions
 	cmd := &cobra.Command{
 		Use:   "assess [-i FLEET]",
-		Short: "What devices can do with CSIG tags, and what that asks of their neighbours (read-only)",
+		Short: "Show what devices can do with CSIG tags, and what that requires of their neighbours (read-only)",
 		Long: `With a fleet file: the level of support of each device and port with the reason,
 what the rules take of its table, how old its signal will be, and what the draft
 (§6.3) therefore requires of every port and host. Devices are asked as far as they

@@ -91,7 +91,7 @@ func initFile(r *machineResult) (string, error) {
 	p("#   - {name: h1, mtu: 1500, csig: true}")
 	text := b.String()
 	if _, err := inventory.Parse("assess --init", []byte(text)); err != nil {
-		return "", fmt.Errorf("the fleet file for this machine would not load, which is a mistake of csig: %w", err)
+		return "", fmt.Errorf("the fleet file for this machine would not load, which is a bug in csig: %w", err)
 	}
 	return text, nil
 }

@@ -206,7 +206,7 @@ func capabilityText(c *assess.Capability) string {
 // different numbers of ports.
 func tableText(t *assess.TableCost) string {
 	if t.Ports == 0 {
-		return "no port is to be updated"
+		return "no port has the action update"
 	}
 	if t.Form == "" {
 		return t.Match + " match, which no layout of rules fits"

@@ -30,7 +30,7 @@ const maxAnswer = 100
 
 // confirm shows what is going to be changed and asks whether to go on, where a person is at
 // the terminal. Without one nothing is asked: scripts decide before they call. The error is
-// of a person who does not want it, or of ctx; nothing was begun.
+// of a person who does not want it, or of ctx; nothing was changed.
 func confirm(ctx context.Context, cmd *cobra.Command, what string) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	out, shown := cmd.ErrOrStderr().(*os.File)
@@ -48,7 +48,7 @@ func confirm(ctx context.Context, cmd *cobra.Command, what string) error {
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(out)
-		return &exitError{code: 3, err: fmt.Errorf("%s: nothing was begun", why(ctx))}
+		return &exitError{code: 3, err: fmt.Errorf("%s: nothing was changed", why(ctx))}
 	case line := <-answer:
 		if !strings.HasSuffix(line, "\n") { // its end, by Ctrl-D
 			fmt.Fprintln(out)
@@ -58,7 +58,7 @@ func confirm(ctx context.Context, cmd *cobra.Command, what string) error {
 			return nil
 		}
 	}
-	return &exitError{code: 3, err: errors.New("not confirmed: nothing was begun")}
+	return &exitError{code: 3, err: errors.New("not confirmed: nothing was changed")}
 }
 
 // question is what confirm shows before a journal is carried out or undone.

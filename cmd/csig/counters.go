@@ -164,7 +164,7 @@ func newCountersRead() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "read -i FLEET",
-		Short: "What a device's counter source gives, how fast, how fresh, and its limitations",
+		Short: "Show what a device's counter source gives, how fast, how fresh, and its limitations",
 		Long: `Read the egress counters of a device of the fleet file a few times, and show what
 the source gives, how long a reading takes, how often the source refreshes its
 numbers, and its limitations. Of a port that is a link aggregate the members

@@ -139,7 +139,7 @@ func writeListing(w io.Writer, target string, l *counters.Listing) error {
 			usable++
 		}
 	}
-	fmt.Fprintf(w, "%s, of which csig can read %d; %s\n", count(len(l.Interfaces), "interface"), usable, count(len(l.Neighbors), "LLDP neighbour"))
+	fmt.Fprintf(w, "%s, %d readable by csig; %s\n", count(len(l.Interfaces), "interface"), usable, count(len(l.Neighbors), "LLDP neighbour"))
 	for _, note := range l.Notes {
 		fmt.Fprintln(w, "note:", note)
 	}

@@ -166,7 +166,7 @@ func TestScanFlags(t *testing.T) {
 		{"host -v 1 -c public", "no 64-bit counters"},
 		{"host -v 4", "want 2c or 3"},
 		{"host -v 3", "-u is missing"},
-		{"host -v 3 -u me -c public", "-c is of SNMPv2c"},
+		{"host -v 3 -u me -c public", "-c belongs to SNMPv2c"},
 		{"host -c public -u me", "add -v 3"},
 		{"host -v 3 -u me -a SHA3 -A 12345678", "want MD5, SHA"},
 		{"host -v 3 -u me -a SHA-256 -A 12345678 -x ROT13 -X 12345678", "want DES, AES"},

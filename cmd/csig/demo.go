@@ -48,7 +48,7 @@ interface of this machine, and leaves nothing behind.`,
 				return fmt.Errorf("--duration %v: nothing can be measured in that: name a longer one, or leave it out for every load step twice", o.duration)
 			}
 			if cmd.Flags().Changed("native-interval") && !o.native && !o.mixed {
-				return errors.New("--native-interval is of native switches: add --native or --mixed")
+				return errors.New("--native-interval applies to native switches: add --native or --mixed")
 			}
 			return runDemo(cmd, o)
 		},

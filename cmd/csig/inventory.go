@@ -17,7 +17,7 @@ import (
 )
 
 func newInventory() *cobra.Command {
-	return group("inventory", "The fleet file: check it, show what it comes to", `  csig inventory check -i fleet.yaml
+	return group("inventory", "Check, show and create fleet files", `  csig inventory check -i fleet.yaml
   csig inventory show -i fleet.yaml --device leaf-1 --resolved`, newInventoryCheck(), newInventoryShow(), newInventoryImport(), newInventorySchema())
 }
 
@@ -58,8 +58,8 @@ odd without being wrong is a warning. For a right file, count what the locators
 leave open: they have too few bits to name every port of a fleet.
 
 With --lldp, devices whose counters are read by SNMP or gNMI are asked for their LLDP
-neighbours, and the cables of the file are held against these. Nothing is changed on
-them. Another neighbour than the file has, and a device that cannot be asked, are
+neighbours, and the cables of the file are compared with them. Nothing is changed on the
+devices. Another neighbour than the file has, and a device that cannot be asked, are
 mistakes; what only one of both knows is a warning.`,
 		Example: `  csig inventory check -i fleet.yaml
   csig inventory check -i fleet.yaml --lldp

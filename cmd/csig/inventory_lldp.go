@@ -23,7 +23,7 @@ type lldpOptions struct {
 }
 
 func (o *lldpOptions) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.on, "lldp", false, "hold the file's cables against the devices' LLDP neighbours")
+	cmd.Flags().BoolVar(&o.on, "lldp", false, "compare the file's cables with the devices' LLDP neighbours")
 	addAtOnce(cmd.Flags(), &o.parallel, 16, "with --lldp, devices to ask at once", &o.timeout, 30*time.Second, "with --lldp, for each device")
 }
 

@@ -25,7 +25,7 @@ func newInventoryShow() *cobra.Command {
 	var f showFlags
 	cmd := &cobra.Command{
 		Use:   "show -i FLEET",
-		Short: "Show what a fleet file comes to, and where each value is from",
+		Short: "Show the resolved fleet, and where each value comes from",
 		Long: `Show the devices of a fleet, or with --device the ports of one, as they are when
 groups, defaults and links are resolved and locators are allocated. --resolved
 shows where each value comes from. --graph draws the fabric. --lm lists the ports

@@ -21,8 +21,8 @@ func newJournals() *cobra.Command {
 		Use:   "journals [ID]",
 		Short: "List the journals that controllers keep for all operators, or fetch one",
 		Long: `List the journals of csig apply and csig rollback that controllers keep, which share
-devices through NATS, or fetch one to a file: csig apply --resume and csig rollback go
-on with it, on this machine as on the one where it began.`,
+devices through NATS, or fetch one to a file: csig apply --resume and csig rollback
+continue it, on any machine.`,
 		Example: `  csig journals --socket /run/csig/vs2.sock
   csig journals --socket /run/csig/vs2.sock 2f6c0d9e41b7a853 -o fabric.plan.journal`,
 		Args: cobra.MaximumNArgs(1),

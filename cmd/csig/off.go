@@ -29,10 +29,10 @@ func newOff() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "off -i FLEET",
-		Short: "The emergency stop: strip at the edges, then remove every rule",
+		Short: "Emergency stop: strip at the edges, then remove every rule",
 		Long: `Take CSIG off a fleet at once: ports that face hosts strip the tag first, then every
-rule of csig goes, on all devices side by side. It needs no plan and no journal, goes
-on past devices that do not answer and names them, and may be run again and again.
+rule of csig goes, on all devices side by side. It needs no plan and no journal,
+continues past devices that do not answer, names them, and can be repeated.
 A daemon that the fleet file names removes its rules itself, and waits. One that does
 not answer is bypassed where the device can be reached without it. An off-marker on the
 device then keeps it from programming, also after a restart, until the next csig apply.
@@ -40,7 +40,7 @@ The same holds for an agent of this machine that the fleet file does not name, a
 usual socket; one at another socket, which restores its rules, is an error. A device
 with mistakes in the fleet file is switched off if its name, platform and management can
 be read. Ctrl-C finishes the devices in progress and stops, with exit code 3; 1 is for
-an error. On a terminal it asks first, unless --yes says not to; an answer other than yes is
+an error. On a terminal it asks first, unless --yes is given; an answer other than yes is
 exit code 3, too.`,
 		Example: `  csig off -i fabric.yaml
   csig off -i fabric.yaml --device leaf1
@@ -54,7 +54,7 @@ exit code 3, too.`,
 			ctx, release := process.OnHangup(cmd.Context())
 			defer release()
 			if s.mistakes != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off goes on with what they do not concern\n", s.mistakes)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%v\ncsig: the fleet file has mistakes: csig off continues with the devices that they do not concern\n", s.mistakes)
 			}
 			if !yes {
 				if err := confirm(ctx, cmd, s.question(newScreen(cmd.ErrOrStderr()).columns())); err != nil {

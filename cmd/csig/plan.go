@@ -25,14 +25,14 @@ func newPlan() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan -i FLEET",
-		Short: "What would change to set a fleet up, and in which order (read-only)",
+		Short: "Show what would change to set up a fleet, and in which order (read-only)",
 		Long: `Compare the setup that a fleet file asks for with the one its devices have, and
 print what would change and in which order. Nothing is changed. The exit code is 0
 when there is nothing to do, 2 when changes are pending, 1 for an error. A script
 therefore tests for 2 before it runs csig apply on what -o saved; "&&" would stop.
 
 With --target the plan changes those devices alone. It is refused where that is not safe
-without others, which it names, and ports to hosts go on stripping tags until the rest of
+without others, which it names, and ports to hosts keep stripping tags until the rest of
 the fleet is set up, too.`,
 		Example: `  csig plan -i fabric.yaml
   csig plan -i fabric.yaml -o fabric.plan

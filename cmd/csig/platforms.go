@@ -17,7 +17,7 @@ func newPlatforms() *cobra.Command {
 	var asJSON, markdown bool
 	cmd := &cobra.Command{
 		Use:   "platforms [PLATFORM]",
-		Short: "What each platform can do with CSIG tags, and how that is known",
+		Short: "Show what each platform can do with CSIG tags, with sources",
 		Long: `What csig knows of every platform that a fleet file may name: whether it can compare
 and replace, forward or strip tags, by what means, and why not. With a PLATFORM, all
 of it, each statement with its source: ran (tried with csig), read (the platform's own

@@ -78,7 +78,7 @@ func newProbeSend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send -I INTERFACE --dst MAC",
 		Short: "Send tagged probe frames",
-		Long: `Send probe frames with the tag a sender host starts with, of each signal in turns.
+		Long: `Send probe frames with the tag a sender host starts with, of each signal in turn.
 Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 		Example: `  csig probe send -I eth1 --dst 02:00:00:00:00:02 --count 100
   csig probe send -I eth1 --dst 02:00:00:00:00:02 -i fleet.yaml --signal abwc --vlan 0x8100:5`,
@@ -88,7 +88,7 @@ Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 	o.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dst, "dst", "", "destination address (required)")
-	f.StringVar(&o.signals, "signal", "abw,abwc", "signals to ask for, in turns: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15")
+	f.StringVar(&o.signals, "signal", "abw,abwc", "signals to ask for, in turn: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15")
 	f.StringVar(&o.vlans, "vlan", "", "VLAN tags in front, outermost first, as TPID:TCI, separated by commas")
 	f.BoolVar(&o.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
 	f.BoolVar(&o.untagged, "untagged", false, "no CSIG tag at all")

@@ -38,7 +38,7 @@ func newQualify() *cobra.Command {
 	var o qualifyOptions
 	cmd := &cobra.Command{
 		Use:   "qualify -i FLEET --device NAME --port PORT=CARD --port PORT=CARD",
-		Short: "The test bench: find out what a switch does with tags",
+		Short: "Test bench: find out what a switch does with tags",
 		Long: `Find out what a switch does with tags. Two network cards of this machine, or three or
 four, are cabled to ports of the switch, which nothing else is connected to. Each
 experiment ends as pass, fail or not tested, with its reason. The report is written to

@@ -20,9 +20,9 @@ func newRoot() *cobra.Command {
 		Use:     "csig",
 		Version: version, // csig --version prints the same as csig version
 		Short:   "Congestion Signaling on switches that were never built for it",
-		Long: `csig reads a switch's byte counters, works out the available bandwidth of each
-egress port and keeps the VLAN match/action rules true that write it into the
-CSIG tag of passing frames, so that receivers learn their path's bottleneck.`,
+		Long: `csig reads a switch's byte counters, computes the available bandwidth of each
+egress port, and updates the VLAN match/action rules that write it into the CSIG
+tag of passing frames, so that receivers learn their path's bottleneck.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Example: `  csig demo

@@ -156,7 +156,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	if out, err := call(t, "apply", "a.plan", "--verify", "allowed"); !strings.HasPrefix(out, "Signed by alice (ssh-ed25519 SHA256:") || err == nil || !strings.Contains(err.Error(), "is at work on device s1") {
+	if out, err := call(t, "apply", "a.plan", "--verify", "allowed"); !strings.HasPrefix(out, "Signed by alice (ssh-ed25519 SHA256:") || err == nil || !strings.Contains(err.Error(), "is running on device s1") {
 		t.Errorf("signed: %q, %v", out, err)
 	}
 	if out, err := call(t, "apply", "a.plan", "--verify", "others"); out != "" || err == nil || !strings.Contains(err.Error(), "others does not allow") {

@@ -115,9 +115,9 @@ func (t *targetFlags) check(cmd *cobra.Command) error {
 	case t.version == "2c" && t.community == "":
 		return usageError(cmd, "-c is missing: the community, or env:NAME or file:PATH")
 	case t.version == "2c" && (t.user != "" || t.auth != "" || t.priv != "" || t.level != ""):
-		return usageError(cmd, "-u, -l, -a and -x are of SNMPv3: add -v 3")
+		return usageError(cmd, "-u, -l, -a and -x belong to SNMPv3: add -v 3")
 	case t.version == "3" && t.community != "":
-		return usageError(cmd, "-c is of SNMPv2c: SNMPv3 has -u, -a and -x")
+		return usageError(cmd, "-c belongs to SNMPv2c: SNMPv3 has -u, -a and -x")
 	case t.version == "3" && t.user == "":
 		return usageError(cmd, "-u is missing: the SNMPv3 user")
 	case t.auth != "" && !slices.Contains(authNames, t.auth):

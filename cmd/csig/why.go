@@ -17,8 +17,8 @@ func newWhy() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "why PORT",
-		Short: "Show what made a port's S what it is, or was",
-		Long: `Show what made a port's S and LM what they are, or were at a time: the counters, the
+		Short: "Show how a port's S came about, now or at an earlier time",
+		Long: `Show how a port's S and LM came about, now or at an earlier time: the counters, the
 window, the value, its bucket, damping, the operations that wrote it and when the
 device had acknowledged them. The agent remembers the last changes of each port, as
 many as fit in 1 MiB; cycles that changed nothing are counted in one record.`,

@@ -73,7 +73,7 @@ func (s *Store) AppendJournal(ctx context.Context, id string, at int64, part []b
 		case last != nil && size == at+int64(len(part)) && bytes.Equal(last.Data, part):
 			return nil // its answer was lost
 		case size != at:
-			return &vendors.PermanentError{Err: fmt.Errorf("journal %s has %d bytes here, and %d there: another operator went on with it", id, size, at)}
+			return &vendors.PermanentError{Err: fmt.Errorf("journal %s has %d bytes here, and %d there: another operator continued it", id, size, at)}
 		}
 		m := nats.NewMsg(journals + "." + id)
 		m.Data = part

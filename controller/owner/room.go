@@ -29,7 +29,7 @@ func (s *Server) watch(ctx context.Context) {
 		}
 		if err := writable(s.options.StoreDir); err != nil {
 			if !full {
-				s.log.WithError(err).Error("the NATS server of this controller cannot write: the others go on; it starts again when there is room")
+				s.log.WithError(err).Error("the NATS server of this controller cannot write: the others continue; it restarts when there is space")
 			}
 			full = true
 			continue

@@ -211,7 +211,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(devicesJSON, cablesJSON)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		text, err := draft(t, nil, a, b, devicesJSON, interfacesJSON(true))
-		if err != nil && strings.Contains(err.Error(), "mistake of csig") {
+		if err != nil && strings.Contains(err.Error(), "bug in csig") {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(text, "\x1b\u202e\x00") {

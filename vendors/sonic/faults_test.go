@@ -250,7 +250,7 @@ func TestSilence(t *testing.T) {
 		if got := portErrors(err); len(got) != 1 || !errors.Is(got["Ethernet0"], ErrSilent) {
 			t.Fatalf("mute: %v", err)
 		}
-		if err := portErrors(err)["Ethernet0"]; !strings.Contains(err.Error(), "it is not known what came of it") {
+		if err := portErrors(err)["Ethernet0"]; !strings.Contains(err.Error(), "outcome unknown") {
 			t.Errorf("%v", err)
 		}
 		l.update(us...) // what was carried out is undone, though it was not answered

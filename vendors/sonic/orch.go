@@ -238,7 +238,7 @@ func (x *exchange) unanswered() {
 	for key, c := range x.under {
 		delete(x.under, key)
 		x.silent = true
-		c.err, c.unknown = fmt.Errorf("%w for this row in its answer to several: it is not known what came of it", ErrSilent), true
+		c.err, c.unknown = fmt.Errorf("%w for this row in its answer to several: outcome unknown", ErrSilent), true
 	}
 }
 
@@ -262,7 +262,7 @@ func (x *exchange) giveUp(ctx context.Context) error {
 			c.err = fmt.Errorf("%w for %v: the change is taken back", ErrSilent, x.patience)
 			continue
 		}
-		c.err, c.unknown = fmt.Errorf("%w for %v to what it has fetched: it is not known what came of it", ErrSilent, x.patience), true
+		c.err, c.unknown = fmt.Errorf("%w for %v to what it has fetched: outcome unknown", ErrSilent, x.patience), true
 	}
 	return nil
 }
