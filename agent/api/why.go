@@ -32,6 +32,7 @@ type Why struct {
 	Time    time.Time `json:"time"`
 	Hold    int       `json:"damping_hold"` // readings in a row that a better bucket takes
 	OnStale string    `json:"on_stale"`
+	Shadow  bool      `json:"shadow"`  // nothing is programmed: what is written would have been
 	Records []Record  `json:"records"` // oldest first
 }
 

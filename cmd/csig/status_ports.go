@@ -84,7 +84,9 @@ func portTable(list []api.Port, narrow bool, rows int) (lines []string, left int
 		}
 		capacity, load, abw, abwc, age := "-", "-", "-", "-", "-"
 		if p.WindowEnd != nil {
-			capacity, load, abw = rate(p.CapacityBPS), rate(p.LoadBPS), rate(p.ABWBPS)
+			if load, abw = rate(p.LoadBPS), rate(p.ABWBPS); p.CapacityBPS > 0 {
+				capacity = rate(p.CapacityBPS)
+			}
 			abwc = fmt.Sprintf("%.1f%%", float64(p.ABWCPPM)/1e4)
 		}
 		if p.AgeNS > 0 {

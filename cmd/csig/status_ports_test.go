@@ -67,6 +67,10 @@ func TestStatusInAWindow(t *testing.T) {
 	if text := statusText(s, 80, 3); !strings.Contains(text, "\nswp63  refused") || !strings.Contains(text, "and 61 ports more (--rows 0 shows all)") || strings.Contains(text, "\nswp2 ") {
 		t.Errorf("--rows 3:\n%s", text)
 	}
+	down := api.Port{Port: "swp1", State: api.StateDown, WindowEnd: &s.Time}
+	if table, _ := portTable([]api.Port{down}, false, 0); strings.Join(strings.Fields(table[1]), " ") != "swp1 down - 0 0 0.0% - -" {
+		t.Errorf("a capacity that is not known: %q", table[1])
+	}
 	if all := statusText(sampleStatus(), 79, 0); fitStatus(sampleStatus(), all, 0, 79, 60) != all {
 		t.Error("what fits is changed")
 	}

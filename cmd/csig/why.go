@@ -147,7 +147,11 @@ func whyText(w *api.Why, at int, when time.Time, columns int) string {
 		b.WriteString(text[:indent] + wrap(text[indent:], columns-indent, indent+2))
 	}
 	r := &w.Records[at]
-	fmt.Fprintf(&b, "%s of %s, %s\n\n", w.Port, w.Device, w.Action)
+	fmt.Fprintf(&b, "%s of %s, %s\n", w.Port, w.Device, w.Action)
+	if w.Shadow {
+		b.WriteString("SHADOW: nothing is programmed\n")
+	}
+	b.WriteByte('\n')
 	cycles := "one cycle, at " + clock(r.First.At)
 	if r.Cycles > 1 {
 		cycles = fmt.Sprintf("%d cycles, from %s to %s", r.Cycles, clock(r.First.At), clock(r.Last.At))
@@ -212,6 +216,8 @@ func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment,
 		line("  %s: bucket %d%s", s.Signal, m.Buckets[i], damped)
 	}
 	switch {
+	case w.Shadow:
+		line("  %s would have been made", count(int(m.Operations), "operation"))
 	case !r.Written:
 		line("  nothing of this port was written")
 	case m.Operations == 0:
@@ -219,7 +225,7 @@ func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment,
 	default:
 		line("  %d operations on the device, acknowledged after %v", m.Operations, micros(m.ProgramNS))
 	}
-	if r.Written && !m.LeaseEnds.IsZero() {
+	if r.Written && !w.Shadow && !m.LeaseEnds.IsZero() {
 		line("  the lease lasts until %s", clock(m.LeaseEnds))
 	}
 	if which == "First" && r.Repaired != "" {

@@ -30,6 +30,16 @@ func whyOf() *api.Why {
 	}
 }
 
+// Nothing that a shadow has not done is said to have happened.
+func TestWhyOfAShadow(t *testing.T) {
+	w := whyOf()
+	w.Shadow = true
+	text := whyText(w, 1, 80)
+	if !strings.Contains(text, "SHADOW: nothing is programmed") || !strings.Contains(text, "6 operations would have been made") || strings.Contains(text, "acknowledged") || strings.Contains(text, "the lease lasts") {
+		t.Error(text)
+	}
+}
+
 func TestWhyText(t *testing.T) {
 	w := whyOf()
 	for at, want := range map[string]string{
