@@ -2,16 +2,19 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory/outfile"
 )
 
 // Bounds of a RecordFile: the size at which another file begins, in bytes, how many records
@@ -37,8 +40,16 @@ type RecordFile struct {
 	size int64
 }
 
-// OpenRecordFile opens a file that records are appended to, for its owner alone.
+// OpenRecordFile opens a file that records are appended to, for its owner alone. What is there,
+// or at FILE.1, and is no such file is an error, and stays.
 func OpenRecordFile(path string, log *logrus.Entry) (*RecordFile, error) {
+	mark := []byte(`{"format":"` + api.RecordFormat + `"`)
+	ours := func(head []byte) bool { return bytes.HasPrefix(head, mark) || bytes.HasPrefix(mark, head) } // also one that broke off
+	for _, name := range []string{path, path + api.OlderRecords} {
+		if err := outfile.Check(name, ours); err != nil {
+			return nil, err
+		}
+	}
 	f := &RecordFile{path: path, log: log, queue: make(chan *api.KeptRecord, recordQueue), ended: make(chan struct{})}
 	if err := f.open(); err != nil {
 		return nil, err
@@ -48,7 +59,7 @@ func OpenRecordFile(path string, log *logrus.Entry) (*RecordFile, error) {
 }
 
 func (f *RecordFile) open() error {
-	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -180,5 +181,49 @@ func TestRecordFileIsFull(t *testing.T) {
 	}
 	if len(hook.Entries) > 0 {
 		t.Error(hook.Entries)
+	}
+}
+
+// TestRecordFileOfOthers: a file that is not csig's is neither appended to nor, as the older one,
+// replaced; a pipe that nothing reads stops no agent.
+func TestRecordFileOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	log, _ := test.NewNullLogger()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put("older.1", "mine\n")
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(put("target", ""), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	put("foreign", "mine\n")
+	for name, want := range map[string]string{"foreign": "is not overwritten", "older": "older.1 is not overwritten", "pipe": "", "link": "symbolic link"} {
+		f, err := OpenRecordFile(filepath.Join(dir, name), logrus.NewEntry(log))
+		if err == nil {
+			t.Errorf("%s is written to", name)
+			_ = f.Close()
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	for _, name := range []string{"foreign", "older.1"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "mine\n" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	own := put("own", `{"format":"`+api.RecordFormat+`","port":"swp1"}`+"\n")
+	f, err := OpenRecordFile(own, logrus.NewEntry(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }
