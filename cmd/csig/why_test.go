@@ -34,7 +34,7 @@ func whyOf() *api.Why {
 func TestWhyOfAShadow(t *testing.T) {
 	w := whyOf()
 	w.Shadow = true
-	text := whyText(w, 1, 80)
+	text := whyText(w, 1, time.Time{}, 80)
 	if !strings.Contains(text, "SHADOW: nothing is programmed") || !strings.Contains(text, "6 operations would have been made") || strings.Contains(text, "acknowledged") || strings.Contains(text, "the lease lasts") {
 		t.Error(text)
 	}
