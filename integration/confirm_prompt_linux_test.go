@@ -46,7 +46,7 @@ func TestConfirmation(t *testing.T) {
 	asked := func(args ...string) *terminal {
 		t.Helper()
 		tt := onTerminal(t, 80, 24, csig, args...)
-		tt.await("the question", 0, func(out string) bool { return strings.HasSuffix(out, "Go on? [y/N] ") })
+		tt.await("the question", 0, func(out string) bool { return strings.HasSuffix(out, "Continue? [y/N] ") })
 		return tt
 	}
 	left := files()
@@ -115,7 +115,7 @@ func TestConfirmation(t *testing.T) {
 	r.wantRules(bare, "after a rollback that was confirmed")
 
 	tt = onTerminal(t, 80, 24, csig, append(off, "--yes")...)
-	if status := tt.end(); status != 0 || strings.Contains(tt.text(), "Go on?") {
+	if status := tt.end(); status != 0 || strings.Contains(tt.text(), "Continue?") {
 		t.Errorf("--yes: status %d\n%s", status, tt.text())
 	}
 }

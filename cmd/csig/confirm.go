@@ -37,7 +37,7 @@ func confirm(ctx context.Context, cmd *cobra.Command, what string) error {
 	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return nil
 	}
-	if _, err := fmt.Fprintf(out, "%s\nGo on? [y/N] ", what); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\nContinue? [y/N] ", what); err != nil {
 		return err
 	}
 	answer := make(chan string, 1)

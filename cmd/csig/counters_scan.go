@@ -61,8 +61,8 @@ would read of it, and its LLDP neighbours. Nothing is changed on the device.
 
 TARGET is HOST, HOST:PORT or [ADDRESS]:PORT; ports are 161 and, of gNMI, 9339.
 
-Arguments can be seen by all users of a machine: write env:NAME or file:PATH in the
-place of a community, passphrase or password. A file must not be readable by others.
+Arguments can be seen by all users of a machine: write env:NAME or file:PATH instead
+of a community, passphrase or password. A file must not be readable by others.
 
 An answer that ends early is listed as far as it came; the exit code is then 1.`,
 		Example: `  csig counters scan leaf7.example.net -v2c -c file:community
