@@ -330,6 +330,9 @@ func (d *Daemon) restore(text []byte, there bool) error {
 // one or the new one, never half of it. A configuration names no secret, but who
 // may read it learns where they are.
 func writeFile(path string, text []byte) error {
+	if whole, err := filepath.Abs(path); err == nil { // who reads an error need not know where the agent was started
+		path = whole
+	}
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".csig-config-*") // 0600
 	if err != nil {

@@ -141,6 +141,8 @@ func (d *Draft) drop() {
 			was := dev.Address
 			if dev.Address = ""; problem(dev, some) == nil {
 				d.note("device %s: address %s is none that a fleet file takes: it is left open", shown, untrusted.Text(was, maxText))
+			} else {
+				dev.Address = was // it is not the reason
 			}
 		}
 		if err := problem(dev, some); err != nil {
@@ -158,7 +160,7 @@ func (d *Draft) drop() {
 		}
 		dev.Ports = slices.DeleteFunc(dev.Ports, func(p Port) bool { return strings.Contains(p.Name, "#") }) // a comment, under links
 		if len(dev.Ports) == 0 {
-			d.note("device %s is left out: it has no port for tags", shown)
+			d.note("device %s is left out: it has no port for tags: csig counters scan lists its interfaces", shown)
 			continue
 		}
 		slices.SortFunc(dev.Ports, func(a, b Port) int { return inventory.CompareNames(a.Name, b.Name) })

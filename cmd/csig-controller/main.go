@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,6 +78,9 @@ managers send, releases their leases and leaves the setups for the next start.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if fleetFile == "" {
+				return errors.New("-i/--inventory is missing: the fleet file; see csig-controller --help")
+			}
 			if err := others.check(scraped.addr != ""); err != nil {
 				return err
 			}
@@ -131,7 +135,6 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	others.flags(f)
 	process.PageFlags(f, &page, "the fleet")
 	scraped.flags(f)
-	_ = cmd.MarkFlagRequired("inventory")
 	process.ExitCodes(cmd, exitText(cmd))
 	return cmd
 }

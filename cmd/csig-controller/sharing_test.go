@@ -20,7 +20,7 @@ func TestSharingFlags(t *testing.T) {
 		"--nats tls://n:4222" + files:               "",
 		cluster:                                     "--insecure-cluster",
 		cluster + " --nats nats://n:4222":           "exclude each other",
-		"--cluster 127.0.0.1:6222" + files:          "give two, or four",
+		"--cluster 127.0.0.1:6222" + files:          "give two others, or four",
 		"--name c1":                                 "go with --cluster or --nats",
 		"--peer 127.0.0.1:6222":                     "go with --cluster or --nats",
 		"--nats nats://n:4222 --tls-cert c":         "go together",

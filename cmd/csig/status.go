@@ -217,7 +217,7 @@ func planeText(s *api.Status) string {
 	left := s.Cycle.LeaseEnds.Sub(s.Time).Round(time.Millisecond)
 	switch s.DataPlane {
 	case api.DataPlaneShadow:
-		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been", s.Cycle.WouldOperate)
+		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been sent", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
 		if d := s.DeadMan; d != nil && d.State != api.DeadManArmed {
 			return fmt.Sprintf("no lease: nothing is written before the dead-man on the device (%s) was seen to fire: %s", d.What, d.State)

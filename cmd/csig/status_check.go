@@ -52,7 +52,7 @@ func checkStatus(cmd *cobra.Command, c *api.Client, asJSON bool) error {
 	if asJSON {
 		err = printJSON(cmd.OutOrStdout(), statusCheck{"csig.status-check/v1", strings.ToLower(checkWords[code]), code, why, s})
 	} else {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: csig %s\n", checkWords[code], strings.ReplaceAll(why, "\n", " "))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: csig: %s\n", checkWords[code], strings.ReplaceAll(why, "\n", " "))
 	}
 	if err != nil || code == checkOK {
 		return err

@@ -69,7 +69,7 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 		api.DataPlaneForeign:  "lease: NONE: our rules are gone",
 		api.DataPlaneAbsent:   "lease: NONE: tags pass untouched (seen 123ms ago)",
 		api.DataPlaneUnknown:  "lease: ENDED 1.5s ago, and what the data plane does since is not known: tags pass",
-		api.DataPlaneShadow:   "SHADOW: nothing is programmed; 7 operations would have been",
+		api.DataPlaneShadow:   "SHADOW: nothing is programmed; 7 operations would have been sent",
 	} {
 		s := sampleStatus()
 		s.DataPlane, s.Cycle.WouldOperate = plane, 7

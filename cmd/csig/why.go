@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/quantize"
 )
 
 func newWhy() *cobra.Command {
@@ -170,8 +171,12 @@ func whyText(w *api.Why, at int, when time.Time, columns int) string {
 		}
 		line("%s: %s", s.Signal, what)
 	}
-	if r.Reason != "" {
-		line("reason: %s", r.Reason)
+	if r.Reason != "" { // of a live port it explains no value
+		what := "reason"
+		if r.State == api.StateLive {
+			what = "note"
+		}
+		line("%s: %s", what, r.Reason)
 	}
 	if r.Failure != "" {
 		line("the cycle failed: %s", r.Failure)
@@ -201,9 +206,11 @@ func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment,
 	}
 	if window := m.WindowEnd.Sub(m.WindowStart); window > 0 {
 		line("  window %v ± %v, up to %s: %d bits of %s", window.Round(time.Microsecond), micros(m.WindowErrNS), clock(m.WindowEnd), m.Bits, bps(m.CapacityBPS))
-		line("  load %s, ABW %s, ABW/C %.4f", bps(m.LoadBPS), bps(m.ABWBPS), float64(m.ABWCPPM)/1e6)
+		line("  load %s, ABW %s, ABW/C %s", bps(m.LoadBPS), bps(m.ABWBPS), quantize.PPM.Format(uint64(m.ABWCPPM)))
+	} else if m.CapacityBPS == 0 {
+		line("  no window: the port's capacity is unknown (estimate: %s)", m.Estimate)
 	} else {
-		line("  no window: %s", m.Estimate)
+		line("  no window (estimate: %s)", m.Estimate)
 	}
 	for i, s := range r.Signals {
 		if i >= len(m.Buckets) || s.Stale {
@@ -217,7 +224,7 @@ func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment,
 	}
 	switch {
 	case w.Shadow:
-		line("  %s would have been made", count(int(m.Operations), "operation"))
+		line("  %s would have been sent", count(int(m.Operations), "operation"))
 	case !r.Written:
 		line("  nothing of this port was written")
 	case m.Operations == 0:
@@ -276,8 +283,11 @@ func clock(t time.Time) string { return t.Local().Format("15:04:05.000") }
 
 // quantity is a value in a signal's unit.
 func quantity(v uint64, unit string) string {
-	if unit == "bit/s" {
+	switch unit {
+	case "bit/s":
 		return bps(v)
+	case string(quantize.PPM):
+		return quantize.PPM.Format(v)
 	}
 	return fmt.Sprintf("%d %s", v, unit)
 }

@@ -35,7 +35,7 @@ func TestWhyOfAShadow(t *testing.T) {
 	w := whyOf()
 	w.Shadow = true
 	text := whyText(w, 1, time.Time{}, 80)
-	if !strings.Contains(text, "SHADOW: nothing is programmed") || !strings.Contains(text, "6 operations would have been made") || strings.Contains(text, "acknowledged") || strings.Contains(text, "the lease lasts") {
+	if !strings.Contains(text, "SHADOW: nothing is programmed") || !strings.Contains(text, "6 operations would have been sent") || strings.Contains(text, "acknowledged") || strings.Contains(text, "the lease lasts") {
 		t.Error(text)
 	}
 }
@@ -51,14 +51,14 @@ abw: S 29 (560 Mbit/s to 710 Mbit/s), LM 5 (5)
 First cycle, which ended at 12:00:01.002:
   counter 1000 octets at 12:00:01.000, read in 700µs
   window 1s ± 50µs, up to 12:00:01.002: 400000000 bits of 1 Gbit/s
-  load 400 Mbit/s, ABW 600 Mbit/s, ABW/C 0.6000
+  load 400 Mbit/s, ABW 600 Mbit/s, ABW/C 60 %
   abw: bucket 29
   6 operations on the device, acknowledged after 400µs
   the lease lasts until 12:00:04.002
 Last cycle, which ended at 12:00:04.002:
   counter 4000 octets at 12:00:04.000, read in 700µs
   window 1s ± 50µs, up to 12:00:04.002: 100000000 bits of 1 Gbit/s
-  load 100 Mbit/s, ABW 900 Mbit/s, ABW/C 0.9000
+  load 100 Mbit/s, ABW 900 Mbit/s, ABW/C 90 %
   abw: bucket 31; damping keeps 29 until a better one was seen 3 times in a row
   6 operations on the device, acknowledged after 400µs
   the lease lasts until 12:00:07.002

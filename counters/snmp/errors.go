@@ -61,6 +61,8 @@ func advice(err error, version Version) string {
 		return "the host is there, but nothing listens at this UDP port: start the SNMP agent, or correct the port"
 	case isDNS(err):
 		return "correct the device's address, or what resolves it here"
+	case errors.Is(err, ErrMalformed):
+		return "capture the exchange and compare it with snmpget's"
 	case errors.Is(err, ErrNoAnswer) && version == V3:
 		return "check the address, that this host may reach the agent's UDP port, and the priv protocol and passphrase (what cannot be decrypted may not be answered)"
 	case errors.Is(err, ErrNoAnswer):
@@ -69,8 +71,6 @@ func advice(err error, version Version) string {
 		return "compare user, protocols and passphrases with the device's SNMPv3 user"
 	case errors.Is(err, ErrNotInTimeWindow):
 		return "the device's engine boots or time move: check that its agent is not restarting"
-	case errors.Is(err, ErrMalformed):
-		return "capture the exchange and compare it with snmpget's"
 	case errors.Is(err, ErrRenamed):
 		return "its counters stand still there: put the new name into the fleet file, or the old one back on the device, and restart snmpd"
 	case errors.Is(err, ErrNoPort):

@@ -91,7 +91,7 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 		n, err := c.conn.Read(c.buf)
 		if err != nil {
 			if err = socketError(ctx, "receive", err); stray != nil && errors.Is(err, ErrNoAnswer) {
-				return fmt.Errorf("%w, only datagrams that are none (%w)", err, stray)
+				return fmt.Errorf("%w: what arrived was no SNMP answer (%w)", err, stray)
 			}
 			return err
 		}
@@ -106,7 +106,7 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 		}
 		stray = err
 	}
-	return fmt.Errorf("%w among %d datagrams that are none (%w)", ErrNoAnswer, maxStrays, stray)
+	return fmt.Errorf("%w: none of %d datagrams was an SNMP answer (%w)", ErrNoAnswer, maxStrays, stray)
 }
 
 // socketError distinguishes a cancelled exchange, silence and other failures.

@@ -117,19 +117,23 @@ func rangeText(p *Probe) string {
 func (r *Result) WriteText(w io.Writer) error {
 	s := &r.Summary
 	steady := s.Exact + s.Wrong()
-	fmt.Fprintf(w, "\n%d probes of %d signals over %v, Δt %v, %d load steps\n", s.Probes, len(signals),
-		time.Duration(r.DurationNS).Round(100*time.Millisecond), time.Duration(r.IntervalNS), len(r.Steps))
+	fmt.Fprintf(w, "\n%d probes of %d signals over %v", s.Probes, len(signals), time.Duration(r.DurationNS).Round(100*time.Millisecond))
+	if s.of(Native) == nil { // else each kind of hop has its own
+		fmt.Fprintf(w, ", Δt %v", time.Duration(r.IntervalNS))
+	}
+	fmt.Fprintf(w, ", %d load steps\n", len(r.Steps))
+	settled := settle * time.Duration(r.IntervalNS)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "  steady\t%d\twhile the load had not changed for 2 Δt\n", steady)
+	fmt.Fprintf(tw, "  steady\t%d\twhile the load had not changed for %v\n", steady, settled)
 	fmt.Fprintf(tw, "    exact\t%d\tS is the truth of the links' own counters\n", s.Exact)
 	fmt.Fprintf(tw, "    within one bucket\t%d\n", s.WithinOne)
 	fmt.Fprintf(tw, "    wrong locator\t%d\n", s.WrongLocator)
-	fmt.Fprintf(tw, "  settling\t%d\twithin 2 Δt of a load step, counted apart\n", s.Settling)
+	fmt.Fprintf(tw, "  settling\t%d\twithin %v of a load step, counted apart\n", s.Settling, settled)
 	if s.Unjudged > 0 {
 		fmt.Fprintf(tw, "  unjudged\t%d\tthe judge was held up too long to know the truth\n", s.Unjudged)
 	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
-	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: window's end to arrival\n", ms(s.AgeP50), ms(s.AgeP99))
+	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: from the end of the measurement to arrival\n", ms(s.AgeP50), ms(s.AgeP99))
 	if s.of(Native) != nil {
 		for i := range s.Kinds {
 			k := &s.Kinds[i]

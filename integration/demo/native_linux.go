@@ -31,7 +31,7 @@ func (o *Options) mayBeNative(ctx context.Context) (err error) {
 		err = errors.New(facts.Update.Reason)
 	}
 	if err != nil {
-		return fmt.Errorf("native hops: %w: run it as root, or without --native and --mixed", err)
+		return fmt.Errorf("native hops: %w (csig demo without --native and --mixed needs neither)", err)
 	}
 	return nil
 }

@@ -54,7 +54,8 @@ func Write(path string, perm fs.FileMode, ours Format, write func(io.Writer) err
 		err = f.place()
 	}
 	if err != nil {
-		return errors.Join(err, f.discard())
+		// The temporary file's name, which is in err, is not what the user asked for.
+		return errors.Join(fmt.Errorf("%s: %w", path, err), f.discard())
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -19,10 +20,16 @@ const programName = "csig_egress"
 var errNoBPF = errors.New("the data plane needs Linux 6.6 or newer (tcx) with BTF of its own (/sys/kernel/btf/vmlinux), and CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace")
 
 // errNoRights is the reason where this process may not look: another one may have loaded it.
-var errNoRights = fmt.Errorf("%w: this takes CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: run csig as root", os.ErrPermission)
+var errNoRights = fmt.Errorf("%w: this takes CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN outside any user namespace: run csig as root", os.ErrPermission)
+
+// firstUsers is the map of the user namespace that every machine begins with.
+const firstUsers = "0 0 4294967295"
 
 // mayLoad reports whether this process has them.
 func mayLoad() bool {
+	if users, err := os.ReadFile("/proc/self/uid_map"); err == nil && strings.Join(strings.Fields(string(users)), " ") != firstUsers {
+		return false // those of another namespace do not count
+	}
 	header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if unix.Capget(&header, &have[0]) != nil {
 		return true // then the kernel's own answer counts

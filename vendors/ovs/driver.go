@@ -187,8 +187,11 @@ func (d *Driver) connect(ctx context.Context) error {
 	if errors.As(err, new(*vendors.PermanentError)) { // it has its own advice
 		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
 	}
-	if err != nil {
-		return fmt.Errorf("bridge %s: %w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket (over SSH, root's by sudo: true)?", d.cfg.Bridge, err)
+	if local := new(net.OpError); errors.As(err, &local) && local.Net == "unix" {
+		err = fmt.Errorf("%w: is ovs-vswitchd running, has it a bridge of this name, and may this account open its socket?", err)
+	}
+	if err != nil { // over SSH with the advice of that
+		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
 	}
 	of, err := ofp.NewConn(ctx, c, ofp.Version14)
 	if err != nil {

@@ -426,7 +426,7 @@ func TestTPIDRefusedAndLost(t *testing.T) {
 					}}, err
 				}})
 			l.sw.TPIDEnds, l.sw.Dumps = test.dumps, test.dumps
-			l.patience = 300 * time.Millisecond
+			l.patience = time.Second
 			s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
 			var perm *vendors.PermanentError
 			if err := l.Apply(t.Context(), s); err == nil || errors.As(err, &perm) || !lost.Load() {

@@ -70,7 +70,7 @@ func (r *root) dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	case errors.As(err, new(*SudoError)):
 		return nil, err
 	}
-	return nil, failed(ctx, r.client.host, fmt.Errorf("unix socket %s, as root: %w", path, err))
+	return nil, failed(ctx, r.client.host, fmt.Errorf("unix socket %s, as root: %w (is the daemon running there?)", path, err))
 }
 
 // A process is its standard input and output.

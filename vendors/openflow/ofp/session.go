@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -370,6 +371,9 @@ func (l *link) dialOnce(ctx context.Context) (*Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.Patience, &silence{l.cfg.Patience})
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.cfg.Connect)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w: the host is there, but nothing listens at this TCP port: correct openflow: port, or have the switch connect to csig (openflow: listen)", err)
+	}
 	if err != nil {
 		return nil, err
 	}
