@@ -30,12 +30,12 @@ func runSFlow(ctx context.Context, t *Trial) error {
 	if t.SFlow == nil {
 		return Cannot("csig has to be the collector: --sflow ADDRESS:6343, an address of this machine; configure at the switch sFlow version 5 to it, and for %s to sample one frame in 100 or more, with headers of 128 bytes", t.Ports[0].Name)
 	}
-	if err := t.passing(ctx); err != nil {
-		return err
-	}
 	c := collector{run: t.Bench.run, sent: map[uint64]*Seen{}}
 	stop := c.listen(t.SFlow)
 	defer stop()
+	if err := t.passing(ctx); err != nil {
+		return err
+	}
 	t.waits("waiting up to %v for %d sFlow samples at %v", sampling, samplesWanted, t.SFlow.LocalAddr())
 	for began := time.Now(); time.Since(began) < sampling; {
 		var frames []Frame
