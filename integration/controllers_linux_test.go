@@ -187,4 +187,11 @@ func TestControllers(t *testing.T) {
 		t.Errorf("csig off past a controller that waits:\n%s", out)
 	}
 	c.until("csig off without NATS", 2, isBest)
+
+	// Controllers that come back, and NATS with them, do not undo it.
+	c.start(third)
+	c.start(last)
+	back := c.owner(0, 1, 2)
+	c.where[back].await("that it waits for csig apply", func(s *api.Status) bool { return strings.Contains(s.Waiting, "csig apply sets it up again") })
+	c.until("controllers came back after csig off", 2, isBest)
 }
