@@ -275,7 +275,7 @@ func (h *chaosHop) prepare() {
 	t := h.c.t
 	h.disk, h.socket, h.file = filepath.Join(h.dir, "disk"), filepath.Join(h.dir, "agent.sock"), filepath.Join(h.dir, "fleet.yaml")
 	h.c.check(os.Mkdir(h.disk, 0o700))
-	h.c.check(unix.Mount("none", h.disk, "tmpfs", 0, "size=2m,mode=0700")) // this process has its own mounts
+	h.c.check(unix.Mount("none", h.disk, "tmpfs", 0, "size=8m,mode=0700")) // this process has its own mounts; the records of half an hour take 2 MiB
 	t.Cleanup(func() {
 		if err := unix.Unmount(h.disk, unix.MNT_DETACH); err != nil {
 			t.Error(err)

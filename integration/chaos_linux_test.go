@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,6 +126,10 @@ func TestLongChaos(t *testing.T) {
 	}
 	c.everyone(syscall.SIGINT)
 	for _, h := range c.hops {
+		// Killed in writes, and with a full disk.
+		if out, err := exec.Command(csig, "why", "swp3", "--file", filepath.Join(h.disk, "records")).CombinedOutput(); err != nil {
+			t.Errorf("seed %d: what %s has kept cannot be read: %v\n%s", seed, h.name, err, out)
+		}
 		if left := h.ruleset("ruleset"); left != "" {
 			t.Errorf("%s has left\n%s", h.name, left)
 		}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -168,10 +169,14 @@ func TestPrometheusScrapesOverTLS(t *testing.T) {
 // frozen is an SNMP agent whose counters can be made to stand still.
 type frozen struct {
 	is   atomic.Bool
+	dead atomic.Bool    // it answers nothing
 	last map[string]any // values as they were answered last
 }
 
 func (f *frozen) behave(e *snmptest.Exchange) {
+	if f.dead.Load() {
+		e.Answer = nil
+	}
 	if e.Answer == nil {
 		return
 	}
@@ -203,9 +208,11 @@ func quicker(t testing.TB) string {
 	return file
 }
 
+func firing(alert string) string { return `ALERTS{alertstate="firing", alertname="` + alert + `"}` }
+
 func (p *prometheus) fires(alert string) {
 	p.t.Helper()
-	p.await(`ALERTS{alertstate="firing", alertname="`+alert+`"}`, func(s []promSeries) bool { return len(s) == 1 })
+	p.await(firing(alert), func(s []promSeries) bool { return len(s) == 1 })
 }
 
 // resolves waits until no alert fires at all.
@@ -261,6 +268,44 @@ func TestLongAlerts(t *testing.T) {
 	b.run(t, "ip", "link", "set", b.egress.Name, "name", "foo")
 	p.fires("CsigPortRefused")
 	b.run(t, "ip", "link", "set", "foo", "name", b.egress.Name)
+	p.resolves()
+
+	f.dead.Store(true)
+	p.fires("CsigCyclesFail")
+	p.fires("CsigDataPlane")
+	f.dead.Store(false)
+	p.resolves()
+
+	b.run(t, "nft", "delete table netdev csig; add table netdev csig { comment \"another program's\"; }; add chain netdev csig other")
+	p.fires("CsigDataPlane")
+	p.fires("CsigPortLost")
+	b.run(t, "nft", "delete table netdev csig")
+	p.resolves()
+
+	// Again and again: each time after a cycle has restored them.
+	p.await(firing("CsigRulesRepaired"), func(s []promSeries) bool {
+		if len(s) == 1 {
+			return true
+		}
+		before := a.await("its repairs", func(*api.Status) bool { return true }).Cycle.Repairs
+		b.run(t, "nft", "delete table netdev csig")
+		a.await("a repair", func(s *api.Status) bool { return s.Cycle.Repairs > before })
+		return false
+	})
+	p.resolves()
+
+	file := b.write(t)
+	good, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.Replace(good, []byte("profile:"), []byte("profil:"), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fires("CsigReloadFailed")
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p.resolves()
 
 	stopped := a.await("its lapses", func(*api.Status) bool { return true }).Cycle.Lapses
