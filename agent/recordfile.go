@@ -64,30 +64,22 @@ func (f *RecordFile) open() error {
 		return err
 	}
 	info, err := file.Stat()
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
+	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file", f.path)
-	case info.Size() > 0:
-		err = endLine(file, info.Size())
+	}
+	last := []byte{'\n'}
+	if err == nil && info.Size() > 0 {
+		_, err = file.ReadAt(last, info.Size()-1)
 	}
 	if err != nil {
 		file.Close()
 		return err
 	}
 	f.file, f.buf, f.size = file, bufio.NewWriterSize(file, 64<<10), info.Size()
-	return nil
-}
-
-// endLine ends the last line of a file, which a process that was killed, or a full disk, may
-// have left without its end: the next record begins a line of its own.
-func endLine(file *os.File, size int64) error {
-	last := make([]byte, 1)
-	if _, err := file.ReadAt(last, size-1); err != nil || last[0] == '\n' {
-		return err
+	if last[0] != '\n' { // a process was killed in a write, or the disk was full, as it may be now
+		_ = f.buf.WriteByte('\n') // into memory
 	}
-	_, err := file.Write([]byte{'\n'})
-	return err
+	return nil
 }
 
 // add hands a record over, and reports whether there was room.

@@ -79,9 +79,16 @@ func TestRecordFile(t *testing.T) {
 		t.Errorf("another port: %+v, %v", got, err)
 	}
 	// It is started again, and goes on in the same file.
+	torn, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := OpenRecordFile(path, logrus.NewEntry(logrus.New()))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != torn.Size() {
+		t.Errorf("it is written to before there is a record, which a full disk refuses: %v, %v", info, err)
 	}
 	f.add(&api.KeptRecord{Format: api.RecordFormat, Device: "s1", Port: "swp1", Record: api.Record{State: "after"}})
 	if err := f.Close(); err != nil {
