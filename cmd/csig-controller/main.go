@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/controller"
@@ -79,7 +80,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if fleetFile == "" {
-				return errors.New("-i/--inventory is missing: the fleet file; see csig-controller --help")
+				return errors.New("-i/--inventory is missing: fleet file; see csig-controller --help")
 			}
 			if err := others.check(scraped.addr != ""); err != nil {
 				return err
@@ -123,6 +124,10 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	cmd.InitDefaultVersionFlag()
 	cmd.SetVersionTemplate(process.VersionText("csig-controller", version) + "\n")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "c" { // the habit of other programs
+			err = fmt.Errorf("%w: the fleet file goes with -i", err)
+		}
 		return fmt.Errorf("%w; see csig-controller --help", err)
 	})
 	f := cmd.Flags()

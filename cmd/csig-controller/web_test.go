@@ -115,6 +115,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{"--version", "csig-controller unknown (go", ""},
 		{"fleet.yaml", "", `unexpected "fleet.yaml": the fleet file goes with -i: csig-controller -i fleet.yaml; see csig-controller --help`},
+		{"-cx", "", "unknown shorthand flag: 'c' in -cx: the fleet file goes with -i; see csig-controller --help"},
+		{"--state=x", "", "-i/--inventory is missing: fleet file; see csig-controller --help"},
 		{"--no-such", "", "unknown flag: --no-such; see csig-controller --help"},
 	} {
 		cmd, out := newRoot(), new(strings.Builder)
