@@ -136,11 +136,11 @@ func TestAsSent(t *testing.T) {
 func TestGateLimits(t *testing.T) {
 	p, f := threeStages(t)
 	f.devices["s1"] = setup(vlanrules.Strip, "a")
-	g := &Health{Plan: p, Open: f.open, Limit: 10 * time.Millisecond, CommandLimit: 20 * time.Millisecond, Command: []string{"sh", "-c", "echo measuring; exec sleep 1000"}}
+	g := &Health{Plan: p, Open: f.open, Limit: 10 * time.Millisecond, CommandLimit: time.Second, Command: []string{"sh", "-c", "echo measuring; exec sleep 1000"}}
 	if err := g.Before(t.Context(), []string{"s1"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.After(t.Context(), "fence/all", []string{"s1"}); err == nil || err.Error() != "sh: it did not end within 20ms: measuring" {
+	if _, err := g.After(t.Context(), "fence/all", []string{"s1"}); err == nil || err.Error() != "sh: it did not end within 1s: measuring" {
 		t.Errorf("got %v", err)
 	}
 	g.Open = func(ctx context.Context, name string) (Target, error) {
