@@ -42,6 +42,7 @@ static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len, u64 flags) = (void *)9;
 static long (*bpf_skb_vlan_push)(struct __sk_buff *skb, u16 proto, u16 tci) = (void *)18;
 static long (*bpf_skb_vlan_pop)(struct __sk_buff *skb) = (void *)19;
+static s64 (*bpf_csum_update)(struct __sk_buff *skb, u32 diff) = (void *)40;
 static long (*bpf_loop)(u32 times, void *callback, void *arg, u64 flags) = (void *)181;
 static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
 

@@ -25,11 +25,11 @@
 /* A signal as one port carries it. Its value x is a number of bytes: those of the last
  * interval, or those queued; or of frames that are queued. */
 struct signal {
-	u64 edges[EDGES];	/* ascending: x is past as many of them as buckets are worse, or better */
-	u64 a, b, d;		/* wide S: (a - b x) / d for min signals, b x / d for max */
-	u64 limit;		/* the first x for which S of the wide tag is at its end */
 	u16 lm, wide_lm;	/* locators, shifted into place */
 	u8 carried, max, queue, pad;	/* queue: QUEUE_BYTES, QUEUE_FRAMES, or 0 */
+	u64 a, b, d;		/* wide S: (a - b x) / d for min signals, b x / d for max */
+	u64 limit;		/* the first x for which S of the wide tag is at its end */
+	u64 edges[EDGES];	/* ascending: x is past as many of them as buckets are worse, or better */
 };
 
 struct port {
@@ -46,19 +46,22 @@ struct port {
 	u8 uec, update;
 	u8 strip;		/* when it removes any: those of tags together */
 	u8 pass_stale;		/* while it is stale, tags pass untouched */
+	u32 version;		/* another one for each entry that is written */
+	u32 pad;
 	struct signal signals[SIGNALS];
 };
 
 struct state {
 	u64 start;	/* of the interval that is open; 0: no frame came yet */
 	u64 bytes;	/* of it so far */
-	u64 last;	/* of the interval before */
-	u64 closed;	/* whether one has closed */
-	u64 total;	/* bytes of all that have */
-	u64 lost;	/* of bytes, what the queue has dropped */
-	u64 segmented;	/* of bytes, those of frames that are segmented later */
+	u64 own;	/* compact S by last (own_by) */
 	u32 drops;	/* frames that the queue had dropped */
 	u32 size;	/* of a segment of the last frame, on the wire */
+	u64 closed;	/* whether an interval has closed */
+	u64 last;	/* bytes of the interval before */
+	u64 total;	/* bytes of all that have closed */
+	u64 lost;	/* of bytes, what the queue has dropped */
+	u64 segmented;	/* of bytes, those of frames that are segmented later */
 };
 
 struct stats {
@@ -156,6 +159,37 @@ inline_fn void drops(struct __sk_buff *skb, struct state *s)
 		__sync_fetch_and_add(&s->lost, (u64)n * *(volatile u32 *)&s->size);
 }
 
+/* past is how many of the edges x has reached, 0 to 31. */
+inline_fn u32 past(const struct signal *g, u64 x)
+{
+	u32 n = 0;
+#pragma unroll
+	for (int step = 16; step; step >>= 1)
+		if (x >= g->edges[(n + step - 1) & 31])
+			n += step;
+	return n;
+}
+
+/* bucket is the compact S of x. */
+inline_fn u32 bucket(const struct signal *g, u64 x)
+{
+	return g->max ? past(g, x) : 31 - past(g, x);
+}
+
+#define KNOWN 0x80
+
+/* own_by is what frames need of an interval that has closed: the entry's version, and of each
+ * signal that the interval's bytes decide a byte with S and KNOWN. */
+static __attribute__((noinline)) u64 own_by(const struct port *p, u64 last)
+{
+	u64 own = (u64)p->version << 32;
+#pragma unroll
+	for (int i = 0; i < SIGNALS; i++)
+		if (p->signals[i].carried && !p->signals[i].queue)
+			own |= (u64)(bucket(&p->signals[i], last) | KNOWN) << 8 * i;
+	return own;
+}
+
 /* AHEAD is how many bytes wait for the link at most, of those that were accounted. */
 #define AHEAD (1 << 20)
 
@@ -195,19 +229,9 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 		ahead = 0;
 	}
 	*(volatile u64 *)&s->last = last;
+	*(volatile u64 *)&s->own = own_by(p, last);
 	__sync_fetch_and_add(&s->total, bytes - ahead);
 	*(volatile u64 *)&s->closed = 1;
-}
-
-/* past is how many of the edges x has reached, 0 to 31. */
-inline_fn u32 past(const struct signal *g, u64 x)
-{
-	u32 n = 0;
-#pragma unroll
-	for (int step = 16; step; step >>= 1)
-		if (x >= g->edges[(n + step - 1) & 31])
-			n += step;
-	return n;
 }
 
 inline_fn u32 wide_s(const struct signal *g, u64 x)
@@ -277,8 +301,23 @@ behind:
 	return at;
 }
 
+/* compact_s is S of a signal, which is computed once in an interval, and again by another entry. */
+inline_fn u32 compact_s(struct __sk_buff *skb, const struct port *p, struct state *s, u32 t)
+{
+	const struct signal *g = &p->signals[t];
+	u64 own = *(volatile u64 *)&s->own;
+
+	if (own >> 32 != p->version) {
+		u64 now = own_by(p, *(volatile u64 *)&s->last);
+		__sync_val_compare_and_swap(&s->own, own, now); /* unless an interval has closed meanwhile */
+		own = now;
+	}
+	u32 of = own >> 8 * t;
+	return of & KNOWN ? of & 31 : bucket(g, value(skb, g, s));
+}
+
 /* compact replaces the signal of a tag of 4 bytes, and returns whether it did. */
-inline_fn int compact(struct __sk_buff *skb, const struct port *p, const struct state *s, struct found at, int stale, u32 *t)
+inline_fn int compact(struct __sk_buff *skb, const struct port *p, struct state *s, struct found at, int stale, u32 *t)
 {
 	u16 tci;
 
@@ -294,9 +333,7 @@ inline_fn int compact(struct __sk_buff *skb, const struct port *p, const struct 
 	const struct signal *g = &p->signals[*t & 3];
 	if (!g->carried)
 		return 0;
-	u32 own = stale ? (g->max ? 31 : 0) : past(g, value(skb, g, s)), had = tci >> 7 & 31;
-	if (!stale && !g->max)
-		own = 31 - own;
+	u32 own = stale ? (g->max ? 31 : 0) : compact_s(skb, p, s, *t & 3), had = tci >> 7 & 31;
 	if (g->max ? own <= had : own >= had)
 		return 0;
 	tci = (tci & 0xf000) | own << 7 | (stale ? p->stale_lm : g->lm);
@@ -305,6 +342,13 @@ inline_fn int compact(struct __sk_buff *skb, const struct port *p, const struct 
 		return !bpf_skb_vlan_pop(skb) && !bpf_skb_vlan_push(skb, proto, tci);
 	}
 	tci = swap16(tci);
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	u16 *there = data + at.offset + 2;
+	if ((void *)(there + 1) <= end) {
+		bpf_csum_update(skb, (u16)~*there + (u32)tci);
+		*there = tci;
+		return 1;
+	}
 	return !bpf_skb_store_bytes(skb, at.offset + 2, &tci, 2, BPF_F_RECOMPUTE_CSUM);
 }
 
@@ -380,6 +424,7 @@ inline_fn u64 wire(struct __sk_buff *skb, const struct port *p, u32 *in)
 SEC("tcx/egress")
 int csig_egress(struct __sk_buff *skb)
 {
+	u64 now = bpf_ktime_get_ns(); /* first: it waits for what was begun before */
 	u32 ifindex = skb->ifindex, t = 0;
 	const struct place *at = bpf_map_lookup_elem(&csig_places, &ifindex);
 
@@ -395,7 +440,6 @@ int csig_egress(struct __sk_buff *skb)
 	struct stats *n = bpf_map_lookup_elem(&csig_stats, &slot);
 	if (!s || !n)
 		return TCX_NEXT;
-	u64 now = bpf_ktime_get_ns();
 	drops(skb, s);
 	roll(p, s, now);
 	n->frames++;

@@ -348,9 +348,11 @@ func (d *Driver) Release(ctx context.Context) error {
 	for index, e := range entries {
 		e.Deadline = 0
 		err = errors.Join(err, d.plane.put(index, &e))
-	}
-	for _, p := range d.ports {
-		p.entry.Deadline = 0
+		for _, p := range d.ports {
+			if p.index == int(index) {
+				p.entry = e
+			}
+		}
 	}
 	return err
 }

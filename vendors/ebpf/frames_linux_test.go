@@ -31,6 +31,7 @@ func loaded(t testing.TB) *planeObjects {
 // poke writes a device's entry in place, where no frame is on its way.
 func (o *planeObjects) poke(index uint32, e *planePort) error {
 	at := planePlace{Slot: uint16(e.Slot), Live: 1}
+	e.Version = version()
 	return errors.Join(o.CsigPorts.Put(at.element(), e), o.CsigPlaces.Put(index, at))
 }
 
@@ -136,5 +137,34 @@ func TestEveryTag(t *testing.T) {
 			binary.BigEndian.PutUint16(f[20:], 0x0800)
 			b.wants(f)
 		}
+	}
+}
+
+// What an interval's bytes make of S is computed once; an entry with other edges has it computed again.
+func TestOtherEdges(t *testing.T) {
+	o := loaded(t)
+	b := newBench(t, o, quantize.Draft00, 0x9900, time.Millisecond)
+	f := make([]byte, 64)
+	binary.BigEndian.PutUint64(f[12:], 0x9900<<48|0x0fff<<32|0x0800<<16) // S 31 of min(ABW)
+	const bytes = 1_000_000                                              // 8 Gbit/s
+	b.sent(bytes)
+	b.wants(f)
+	for _, rate := range []uint64{100e9, 40e9, 10e9, 9e9, 100e9} {
+		for sig, sp := range b.signal {
+			g, err := signalOf(sig, &sp, rate, time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Lm, g.WideLm = b.port.Signals[sig].Lm, b.port.Signals[sig].WideLm
+			b.port.Signals[sig] = g
+			l := b.model.signals[uint16(sig)]
+			l.s = uint32(sp.Buckets.Bucket(floor(truth(sig, bytes, rate, b.port.Interval))))
+			b.model.signals[uint16(sig)] = l
+		}
+		if err := o.poke(b.index, &b.port); err != nil {
+			t.Fatal(err)
+		}
+		b.wants(f)
+		b.wants(f)
 	}
 }

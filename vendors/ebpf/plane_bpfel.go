@@ -39,6 +39,8 @@ type planePort struct {
 	Update      uint8
 	Strip       uint8
 	PassStale   uint8
+	Version     uint32
+	Pad         uint32
 	Signals     [4]planeSignal
 }
 
@@ -50,30 +52,31 @@ type planeRecord struct {
 
 type planeSignal struct {
 	_       structs.HostLayout
-	Edges   [32]uint64
-	A       uint64
-	B       uint64
-	D       uint64
-	Limit   uint64
 	Lm      uint16
 	WideLm  uint16
 	Carried uint8
 	Max     uint8
 	Queue   uint8
 	Pad     uint8
+	A       uint64
+	B       uint64
+	D       uint64
+	Limit   uint64
+	Edges   [32]uint64
 }
 
 type planeState struct {
 	_         structs.HostLayout
 	Start     uint64
 	Bytes     uint64
-	Last      uint64
+	Own       uint64
+	Drops     uint32
+	Size      uint32
 	Closed    uint64
+	Last      uint64
 	Total     uint64
 	Lost      uint64
 	Segmented uint64
-	Drops     uint32
-	Size      uint32
 }
 
 type planeStats struct {

@@ -66,6 +66,7 @@ func (p *plane) put(index uint32, e *planePort) error {
 		}
 		p.wasLive = map[uint32]bool{}
 	}
+	e.Version = version()
 	if err := p.CsigPorts.Put(next.element(), e); err != nil {
 		return err
 	}
@@ -77,6 +78,10 @@ func (p *plane) put(index uint32, e *planePort) error {
 	}
 	return nil
 }
+
+// version is another one for each entry that is written: the program keeps what it computed by an
+// entry until the interval ends.
+func version() uint32 { return uint32(monotonic() >> 8) }
 
 // remove takes a device's entry away.
 func (p *plane) remove(index uint32) error {

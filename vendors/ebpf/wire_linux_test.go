@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { fabric.Tests(m, nil) }
 // the bridge, which has taken their first VLAN tag into metadata, those of port leave it as
 // they are. far receives what leaves.
 type wire struct {
+	f               *fabric.Fabric
 	index           uint32
 	host, port, far *packets.Socket
 	h1, h2, s       *fabric.Node
@@ -52,7 +53,7 @@ func newWire(t testing.TB, o *planeObjects) *wire {
 	must(s.Forward(macB, p2))
 	must(s.Forward(e2.MAC, p2))
 	must(s.Forward(e1.MAC, p1))
-	w := &wire{index: uint32(p2.Index()), h1: h1, h2: h2, s: s, e1: e1, e2: e2, p2: p2}
+	w := &wire{f: &f, index: uint32(p2.Index()), h1: h1, h2: h2, s: s, e1: e1, e2: e2, p2: p2}
 	must(h1.Do(func() (err error) { w.host, err = packets.OpenSender(e1.Index()); return err }))
 	must(h2.Do(func() (err error) { w.far, err = packets.Open(e2.Index(), nil); return err }))
 	must(s.Do(func() (err error) {
@@ -144,6 +145,53 @@ func TestRows(t *testing.T) {
 			if want := b.model.out(frames[i]); !bytes.Equal(got, want) {
 				t.Fatalf("frame %x\n  left as %x\n    want %x (%+v)", frames[i], got, want, b.model)
 			}
+		}
+	}
+}
+
+// A frame that the bridge floods has copies that share its bytes: those that leave by other ports
+// stay as they are.
+func TestCopies(t *testing.T) {
+	o := loaded(t)
+	w := newWire(t, o)
+	b := newBench(t, o, quantize.Draft00, 0x9900, time.Millisecond)
+	b.index = w.index
+	b.sent(10_000_000)
+	h3, err := w.f.AddHost("h3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e3, _, err := w.f.Connect(fabric.End{Node: h3, Port: "e"}, fabric.End{Node: w.s, Port: "p3"}, 9000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.f.WaitUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := *w // what comes to h3
+	if err := h3.Do(func() (err error) { other.far, err = packets.Open(e3.Index(), nil); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.far.Close() })
+	f := append(bytes.Clone(net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}), macA...)
+	f = append(binary.BigEndian.AppendUint32(f, 0x9900<<16|0x0fff), 0x88, 0xb5)
+	f = append(f, make([]byte, 46)...)
+	want := b.model.out(f)
+	if bytes.Equal(want, f) {
+		t.Fatal("the frame is not one that the port changes")
+	}
+	frames := make([][]byte, 50)
+	for i := range frames {
+		frames[i] = f
+	}
+	for _, got := range w.through(t, w.host, frames) {
+		if !bytes.Equal(got, want) {
+			t.Errorf("behind the port %x, want %x", got, want)
+		}
+	}
+	for _, got := range other.through(t, w.host, frames) {
+		if !bytes.Equal(got, f) {
+			t.Errorf("behind another port %x, want %x", got, f)
 		}
 	}
 }
