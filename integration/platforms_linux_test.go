@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	bpf "github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -39,6 +43,10 @@ devices:
     local: true
     management: {daemon: {socket: DIR/linux.sock}}
     ports: [{name: p2, speed: 100M, lm: 3}]
+  - name: linux-ebpf
+    platform: linux-ebpf
+    management: {daemon: {socket: DIR/linux-ebpf.sock}}
+    ports: [{name: p3, speed: 100M}]
 `
 
 // nxosClock is what NX-OS has of the time in its configuration, and csig in its record.
@@ -51,7 +59,7 @@ var (
 	openflowSend = regexp.MustCompile(`(?m)^ cookie=0x63736f6600000000, table=10, priority=290,metadata=\w+/0xfff actions=output:\d+\n`)
 )
 
-// fakes is a fleet with one device of Linux, of NX-OS, and with 0x88a8 of each other driver but
+// fakes is a fleet with one device of Linux by nftables and one by eBPF, of NX-OS, and with 0x88a8 of each other driver but
 // IOS XR's, which does not take that TPID, with their agents at a host. Nothing answers for counters, so that no agent changes a
 // configuration by itself.
 type fakes struct {
@@ -89,8 +97,47 @@ func newFakes(t *testing.T, tpid string) *fakes {
 		}
 		return string(out)
 	}
+	native := *f.operator // one agent drives the ports of a network namespace
+	native.host = newHost(t, "native")
+	if out, err := native.host.Command("ip", "link", "add", "p3", "up", "type", "veth", "peer", "p3x").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f.config["linux-ebpf"] = func() (names string) {
+		if err := native.host.Do(func() error {
+			p3, err := net.InterfaceByName("p3")
+			if err != nil {
+				return err
+			}
+			found, err := link.QueryPrograms(link.QueryOptions{Target: p3.Index, Attach: bpf.AttachTCXEgress})
+			if err != nil {
+				return err
+			}
+			for _, q := range found.Programs {
+				p, err := bpf.NewProgramFromID(q.ID)
+				if errors.Is(err, os.ErrNotExist) {
+					continue // gone meanwhile
+				}
+				if err != nil {
+					return err
+				}
+				info, err := p.Info()
+				if err = errors.Join(err, p.Close()); err != nil {
+					return err
+				}
+				names += info.Name + "\n"
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("BPF programs of p3: %v", err)
+		}
+		return names
+	}
 	for name := range f.config {
-		f.agent(name)
+		if name == "linux-ebpf" {
+			native.agent(name)
+		} else {
+			f.agent(name)
+		}
 	}
 	return f
 }
