@@ -117,7 +117,7 @@ func TestDrift(t *testing.T) {
 			t.Errorf("checks wrote %d times", n-before)
 		}
 
-		k.show(k.current()) // as with another configuration, which is compared anew
+		k.show(k.current()) // as with another configuration, which is compared as well
 		if d := k.Status().Drift; d != nil {
 			t.Errorf("drift of another configuration: %+v", d)
 		}

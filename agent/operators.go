@@ -11,7 +11,7 @@ import (
 
 // Lock is who has a device's change lock, and whose csig off ended.
 type Lock struct {
-	Held  *api.Operator `json:"held,omitempty"`  // nil: nobody
+	Held  *api.Operator `json:"held,omitempty"`  // nil: none
 	Ended *api.Operator `json:"ended,omitempty"` // this run of a command, and no later one; nil: none
 	By    *api.Operator `json:"by,omitempty"`    // who ended it
 }

@@ -80,7 +80,7 @@ func TestLongPageOfALargeFleet(t *testing.T) {
 	b.Await(`document.querySelectorAll("#map .switch").length === 40`)
 	picture(t, b, "large")
 
-	// What is drawn anew with each event, in the browser's own time.
+	// What is drawn again with each event, in the browser's own time.
 	took := webtest.Eval[float64](b, `performance.getEntriesByType("measure").filter((m) => m.name === "draw").map((m) => m.duration).sort((a, b) => a - b).at(-1)`)
 	t.Logf("the slowest drawing took %.1f ms", took)
 	if took > 1000 {

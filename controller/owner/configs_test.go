@@ -62,7 +62,7 @@ func TestKept(t *testing.T) {
 }
 
 // TestFormerOwnerKeeps: what an owner that was stopped sends to the store when another has the
-// device counts for nobody, though it looked at its clock before; an answer that was lost is no loss.
+// device counts for no one, though it looked at its clock before; an answer that was lost is no loss.
 func TestFormerOwnerKeeps(t *testing.T) {
 	t.Parallel()
 	nc := connected(t, served(t))

@@ -23,7 +23,7 @@ type wire struct {
 	left int         // bytes that the device may send for this command
 	err  error       // why reading ended
 	last []byte      // the end of what the device sent
-	idle *time.Timer // runs while a command does, anew with all that the device sends; nil before the first one
+	idle *time.Timer // runs while a command does, restarted by all that the device sends; nil before the first one
 }
 
 // answerPause is the longest pause that a device makes in the middle of an answer.
