@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -247,6 +248,9 @@ func (b *board) deviceRow(d *boardDevice, s *api.Status, owner string) DeviceRow
 		return r
 	}
 	r.Waiting = clean(s.Waiting)
+	if strings.HasPrefix(r.Waiting, "for ") { // an agent's; a controller's are whole sentences
+		r.Waiting = "waiting " + r.Waiting
+	}
 	s = shown(s)
 	if d.name == "" {
 		r.Device = clean(s.Device)

@@ -220,3 +220,19 @@ func TestDeafFollower(t *testing.T) {
 	await("it does not follow", func() bool { return len(s.live) == 1 })
 	await("it is not dropped", func() bool { return len(s.live) == 0 })
 }
+
+// TestWaiting: the notes of a device say in words that its agent waits, and what for.
+func TestWaiting(t *testing.T) {
+	for waiting, want := range map[string]string{
+		"for a configuration: csig apply gives it one": `"waiting":"waiting for a configuration: csig apply gives it one"`,
+		"controller \"b\" drives s1":                   `"waiting":"controller \"b\" drives s1"`,
+		"":                                             `"waiting":""`,
+	} {
+		s := status("s1")
+		s.Waiting = waiting
+		text, err := json.Marshal(new(board{cfg: &Config{}}).deviceRow(&boardDevice{name: "s1"}, s, ""))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%q: %s, %v", waiting, text, err)
+		}
+	}
+}

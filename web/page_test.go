@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -151,6 +152,35 @@ func TestLongPageIsLive(t *testing.T) {
 	b.Await(cell("s1:swp2", 2) + ` === "–"`)
 	b.Await(`[...document.querySelectorAll("#counts li")].some((li) => li.textContent === "? 1 stale")`)
 	picture(t, b, "live")
+}
+
+// TestLongNarrowTable: on narrow screens a long reason neither makes its row high nor leaves the
+// window.
+func TestLongNarrowTable(t *testing.T) {
+	reason := strings.Repeat("capacity unknown: the device does not report it; set speed: for this port in the fleet file; ", 3)
+	stale := live("swp2", 10e9, 1e9)
+	stale.State, stale.Reason, stale.WindowEnd = api.StateStale, reason, nil
+	a := &agents{of: map[string]*api.Status{"leaf1": status("leaf1", live("swp1", 10e9, 1e9), stale)}}
+	host := serve(t, nil, []string{"leaf1"}, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/")
+	for _, width := range []int64{800, 1000, 1200, 1600} {
+		b.Window(width, 800)
+		b.Await(cell("leaf1:swp2", 1) + ` === "?stale"`)
+		if high := webtest.Eval[float64](b, `Math.max(...[...document.querySelectorAll("#rows tr")].map((tr) => tr.getBoundingClientRect().height))`); high > 60 {
+			t.Errorf("%d px: a row is %v px high", width, high)
+		}
+		if left := webtest.Eval[float64](b, `innerWidth - document.querySelector("#rows td:last-child").getBoundingClientRect().right`); left < 0 {
+			t.Errorf("%d px: the reason ends %v px beyond the window", width, -left)
+		}
+		if wide := webtest.Eval[float64](b, `document.querySelector("#rows td:last-child").getBoundingClientRect().width`); wide < 80 {
+			t.Errorf("%d px: the reason has %v px", width, wide)
+		}
+		picture(t, b, fmt.Sprint("narrow-", width))
+	}
+	if title := webtest.Eval[string](b, `[...document.querySelectorAll("#rows td:last-child")].map((td) => td.title).join("")`); title != strings.TrimSpace(reason) {
+		t.Errorf("the whole reason is not at hand: %q", title)
+	}
 }
 
 // TestLongAnotherServer: a page that stays open has the map of the server that is there now.

@@ -25,6 +25,9 @@ const columns = [
   { key: "reason", head: "Reason", less: text("reason"), show: (p) => p.reason },
 ];
 
+// look is a column's classes: on narrow screens the style leaves some columns to the port's page.
+const look = (c) => (c.number ? "number of-" : "of-") + c.key;
+
 export class Table {
   constructor(ports) {
     this.ports = ports;
@@ -39,7 +42,7 @@ export class Table {
     for (const name of Object.keys(states)) this.state.append(el("option", { value: name }, name));
     for (const c of columns) {
       const button = el("button", { type: "button" }, c.head, el("span", { class: "arrow", "aria-hidden": "true" }));
-      const th = el("th", { scope: "col", class: c.number ? "number" : null }, button);
+      const th = el("th", { scope: "col", class: look(c) }, button);
       button.addEventListener("click", () => this.by(c));
       document.getElementById("head").append(th);
     }
@@ -127,7 +130,7 @@ export class Table {
     let tr = this.rows.get(p.id);
     if (!tr) {
       tr = el("tr", {}, el("th", { scope: "row" }, el("a", { href: portPage(p) }, p.id)), el("td", {}, el("span", { class: "mark", "aria-hidden": "true" }), el("span", {})));
-      for (const c of columns.slice(2)) tr.append(el("td", { class: c.number ? "number" : null }));
+      for (const c of columns.slice(2)) tr.append(el("td", { class: look(c) }));
       this.rows.set(p.id, tr);
       this.body.append(tr);
     }
@@ -142,6 +145,7 @@ export class Table {
     put(tr.children[1].children[0], stateOf(p.state).mark);
     put(tr.children[1].children[1], p.state);
     columns.forEach((c, i) => c.show && put(tr.children[i], c.show(p)));
+    tr.lastChild.title = p.reason; // which its cell shows one line of
   }
 
   // ages grow also where nothing comes.
