@@ -170,3 +170,14 @@ func TestOtherFormatIsRefused(t *testing.T) {
 		t.Errorf("a status of another format: %v", err)
 	}
 }
+
+// TestNoSocket: a file that is no socket is named as that, whether or not it may be written.
+func TestNoSocket(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewClient(file).Status(t.Context()); !errors.Is(err, ErrNoAgent) || !strings.Contains(err.Error(), "it is not a socket") {
+		t.Errorf("%v", err)
+	}
+}

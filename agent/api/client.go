@@ -47,6 +47,12 @@ func CheckSocket(socket string) error {
 	return nil
 }
 
+// noSocket reports whether there is a file which is something else than a socket.
+func noSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() != fs.ModeSocket
+}
+
 // ErrNoAgent is the error of a client whose socket has no listener.
 var ErrNoAgent = errors.New("no agent listens")
 
@@ -165,6 +171,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 	}
 	var refused *url.Error
 	switch {
+	case err != nil && c.unix && noSocket(c.name):
+		return nil, fmt.Errorf("%w at %s: it is not a socket: name the one of the agent with --socket, %s unless the agent has another", ErrNoAgent, c.name, DefaultSocket())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		if !c.unix {
 			return nil, fmt.Errorf("%w at %s: start one there with csig agent --wait", ErrNoAgent, c.name)
