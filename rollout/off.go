@@ -35,6 +35,7 @@ type Off struct {
 	mu          sync.Mutex // guards Report, and what devices are found to have
 	unsupported []string   // devices that no driver supports
 	notRestored []string   // what Run has not restored, with the device
+	failed      []string   // devices that Run could not take off
 }
 
 // The stages of an Off after StageFence: everything but the fence goes, then
@@ -58,10 +59,13 @@ func (o *Off) Run(ctx context.Context) error {
 		asked[name] = true
 	}
 	seen, lost := o.look(ctx, devices)
-	o.unsupported, o.notRestored = nil, nil
+	o.unsupported, o.notRestored, o.failed = nil, nil, nil
 	for _, name := range devices {
 		for _, what := range seen[name].Facts.Off {
 			o.notRestored = append(o.notRestored, "device "+name+": "+what)
+		}
+		if seen[name].lost {
+			o.failed = append(o.failed, name)
 		}
 	}
 	devices = slices.DeleteFunc(slices.Clone(devices), func(name string) bool {
@@ -131,8 +135,19 @@ func (o *Off) Run(ctx context.Context) error {
 		return ok
 	})
 	return errors.Join(lost, SideBySide(ctx, o.Parallel, devices, false, func(name string) error {
-		return o.step(ctx, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
+		err := o.step(ctx, StageRemove, name, func(ctx context.Context, t Target) error { return t.Remove(ctx) })
+		if err != nil {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.failed = append(o.failed, name)
+		}
+		return err
 	}))
+}
+
+// Failed lists the devices that Run could not take off. Report was told of each, with the reason.
+func (o *Off) Failed() []string {
+	return slices.SortedFunc(slices.Values(o.failed), inventory.CompareNames)
 }
 
 // Left lists what is not as it should be once an Off is done, or what was not

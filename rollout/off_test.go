@@ -63,9 +63,13 @@ func TestOff(t *testing.T) {
 func TestOffGoesOn(t *testing.T) {
 	net, f := offFleet()
 	f.broken = map[string]error{"leaf0": errors.New("no route to host")}
-	err := (&Off{Fleet: net, Open: f.open}).Run(t.Context())
+	off := &Off{Fleet: net, Open: f.open}
+	err := off.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "leaf0") || strings.Contains(err.Error(), "leaf1") {
 		t.Errorf("got %v", err)
+	}
+	if failed := off.Failed(); !slices.Equal(failed, []string{"leaf0"}) {
+		t.Errorf("not off: %q", failed)
 	}
 	for name, s := range f.devices {
 		if s.Nothing() == (name == "leaf0") {

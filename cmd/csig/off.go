@@ -85,6 +85,8 @@ exit code 3, too.`,
 			case show.interrupted(ctx, err):
 				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in progress are finished, others may still have rules; run it again for the rest", why(ctx))
 				return &exitError{code: 3}
+			case len(off.Failed()) > 0: // their reasons were shown
+				return errors.Join(s.left, fmt.Errorf("not off, for the reasons above: %s\nwhat answered is off; run it again for the rest", vendors.Names(off.Failed())))
 			case err != nil:
 				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), s.left)
 			}
@@ -123,6 +125,13 @@ func (s *partialLoad) question(columns int) string {
 	return strings.TrimSuffix(wrap(text, columns, 2), "\n")
 }
 
+// offWithoutFile is what else works in an emergency.
+const offWithoutFile = `nothing is off. What works without this file:
+  csig off -i FILE, with an older copy of it
+  csig rollback JOURNAL, of the last csig apply
+  Ctrl-C (SIGINT) to each csig agent or csig-controller: it removes all that it made
+  SIGTERM to it (systemctl stop): its fallback takes over at once, and rules stay`
+
 // loadPartial reads a fleet file for an emergency, with its mistakes. The error is
 // that nothing can be done.
 func loadPartial(path string, devices []string) (*partialLoad, error) {
@@ -131,7 +140,7 @@ func loadPartial(path string, devices []string) (*partialLoad, error) {
 	}
 	s, mistakes := inventory.LoadPartial(path)
 	if s.Fleet == nil {
-		return nil, mistakes
+		return nil, fmt.Errorf("%w\n%s", mistakes, offWithoutFile)
 	}
 	if err := device.CheckOwners(s.Fleet); err != nil {
 		return nil, err
@@ -162,7 +171,7 @@ func loadPartial(path string, devices []string) (*partialLoad, error) {
 		out.left = errors.New("devices that could not be read are not off: repair the fleet file and run it again")
 	}
 	if len(s.Usable) == 0 {
-		return nil, errors.Join(mistakes, out.left)
+		return nil, errors.Join(mistakes, out.left, errors.New(offWithoutFile))
 	}
 	return out, nil
 }
