@@ -124,3 +124,16 @@ func TestForeignFilesAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenFileWithoutFormat: the syntax error of a file that names no format is reported at its
+// place, and shows nothing of the file.
+func TestBrokenFileWithoutFormat(t *testing.T) {
+	_, err := Parse("fleet.yaml", []byte("password: SECRET\nbroken: [\n"))
+	var list Errors
+	if !errors.As(err, &list) || len(list) != 1 || list[0].Line != 2 || !strings.Contains(list[0].Msg, "YAML syntax") || !strings.Contains(list[0].Msg, "no format is named") || list[0].Snippet != "" {
+		t.Errorf("%v", err)
+	}
+	if strings.Contains(fmt.Sprint(err), "SECR") {
+		t.Errorf("it shows what is there: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -295,7 +296,7 @@ func (f *Fleet) LocalDevice() (*Device, error) {
 // Mistake is an *Error about what the file says of a device under a key of
 // DeviceOrigins; where the file does not say it, at the device's name.
 func (f *Fleet) Mistake(device, key, hint string, err error) *Error {
-	return f.mistake(device, key, hint, "device %s: %v", device, err)
+	return f.mistake(device, key, hint, "device %s: %v", cmp.Or(device, "whose name is wrong"), err)
 }
 
 func (f *Fleet) mistake(device, key, hint, format string, args ...any) *Error {

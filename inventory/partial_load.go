@@ -41,6 +41,7 @@ func LoadPartial(path string) (PartialFleet, error) {
 		}
 	}
 	if len(c.errs) == 0 {
+		f.warnings = c.warnings.finish()
 		return s, nil
 	}
 	return s, c.errs.finish()

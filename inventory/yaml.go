@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -76,6 +77,10 @@ func prepare(name string, data []byte) (source, string, *Error) {
 		// Not even its first line is shown: it may be /etc/shadow.
 		src := newSource(name, "")
 		failure := src.errorAt(position{1, 1}, `start with "format: `+Format+`"`, "this is no fleet file: it names no format")
+		if broken := brokenYAML(name, text); broken != nil {
+			failure, broken.Hint = broken, cmp.Or(broken.Hint, failure.Hint)
+			failure.Msg += "; and no format is named"
+		}
 		failure.Snippet = ""
 		return src, "", failure
 	}
@@ -100,6 +105,21 @@ func prepare(name string, data []byte) (source, string, *Error) {
 	}
 	return src, text, nil
 }
+
+// brokenYAML is the syntax error of a text that is perhaps no fleet file; nil where it has none,
+// or is something else than YAML.
+func brokenYAML(name, text string) *Error {
+	if len(text) > MaxFileSize || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }) {
+		return nil
+	}
+	if _, failure := parseYAML(newSource(name, text), text); failure != nil && strings.HasPrefix(failure.Msg, syntaxPrefix) {
+		return failure
+	}
+	return nil
+}
+
+// syntaxPrefix begins the message of a syntax error.
+const syntaxPrefix = "YAML syntax: "
 
 var cables = regexp.MustCompile(`^links:[ ]*\|[+-]?[ ]*(#.*)?$`)
 
@@ -155,7 +175,7 @@ func syntaxError(src source, err error) *Error {
 	case strings.Contains(msg, "unexpected key name"):
 		hint = "is the colon behind the key missing?"
 	}
-	return src.errorAt(at, hint, "YAML syntax: "+longQuote.ReplaceAllLiteralString(msg, hidden))
+	return src.errorAt(at, hint, syntaxPrefix+longQuote.ReplaceAllLiteralString(msg, hidden))
 }
 
 // longQuote is more of the file than a character, in a message of the library's.

@@ -65,7 +65,7 @@ func initFile(r *machineResult) (string, error) {
 		if q.Excluded != "" {
 			continue
 		}
-		speed, why := "", "FILL IN speed: the kernel does not know it, e.g. speed: 10G"
+		speed, why := "", "FILL IN speed, e.g. speed: 10G: the kernel does not know it, and the port stays stale without one"
 		if q.Speed > 0 {
 			speed, why = ", speed: "+inventory.FormatSpeed(q.Speed), "speed from "+q.SpeedFrom
 		} else if r.Readings == 0 {

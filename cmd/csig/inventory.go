@@ -13,7 +13,9 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 func newInventory() *cobra.Command {
@@ -70,10 +72,15 @@ mistakes; what only one of both knows is a warning.`,
 				return err
 			}
 			res := checkResult{Format: "csig.inventory-check/v1", File: file, Errors: inventory.Errors{}, Warnings: inventory.Errors{}, Locators: []locatorResult{}}
-			fleet, err := inventory.Load(file)
+			part, err := inventory.LoadPartial(file)
+			fleet := part.Fleet
 			var mistakes inventory.Errors
 			if err != nil && !errors.As(err, &mistakes) {
 				return err
+			}
+			if err != nil && fleet != nil {
+				mistakes = append(mistakes, unknownPlatforms(fleet)...)
+				err = mistakes
 			}
 			if err == nil {
 				if mistakes = append(unknownPlatforms(fleet), withoutAgent(fleet)...); len(mistakes) > 0 {
@@ -122,7 +129,7 @@ func unknownPlatforms(f *inventory.Fleet) (out inventory.Errors) {
 	registry := all.Default()
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		if _, err := registry.Platform(d.Platform); err != nil && d.Level.Support == inventory.LevelAuto {
+		if _, err := registry.Platform(d.Platform); err != nil && d.Platform != "" && d.Level.Support == inventory.LevelAuto {
 			out = append(out, unknownPlatform(f, d, err))
 		}
 	}
@@ -181,8 +188,35 @@ func mtuWarnings(f *inventory.Fleet) (out inventory.Errors) {
 	return eachPlaceOnce(out)
 }
 
+// speedWarnings is about the ports of this machine without a speed: its kernel may not know
+// it either, as of veths and cards of virtual machines.
+func speedWarnings(f *inventory.Fleet) (out inventory.Errors) {
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		if !d.Local || device.SourceName(d) != string(inventory.LinuxSource) {
+			continue
+		}
+		var ports []string
+		for j := range d.Ports {
+			if d.Ports[j].Speed == 0 && d.Ports[j].Action == vlanrules.Update {
+				ports = append(ports, d.Ports[j].Name)
+			}
+		}
+		if len(ports) == 0 {
+			continue
+		}
+		msg := "port " + ports[0] + " has no speed: it stays stale unless the device reports one"
+		if len(ports) > 1 {
+			msg = "ports " + vendors.Names(ports) + " have no speed: they stay stale unless the device reports one"
+		}
+		at := f.PortOrigins(inventory.PortRef{Device: d.Name, Port: ports[0]})["name"]
+		out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("device %s: %s", d.Name, msg), Hint: "e.g. speed: 10G"})
+	}
+	return eachPlaceOnce(out)
+}
+
 func (r *checkResult) fill(f *inventory.Fleet) {
-	r.Warnings = slices.Concat(r.Warnings, f.Warnings(), mtuWarnings(f))
+	r.Warnings = slices.Concat(r.Warnings, f.Warnings(), mtuWarnings(f), speedWarnings(f))
 	r.Files, r.Devices, r.Links = len(f.Files()), len(f.Devices), len(f.Links())
 	hosts := make(map[string]bool)
 	for _, h := range f.Hosts {
