@@ -80,6 +80,7 @@ type Assessment struct {
 type Totals struct {
 	Devices      Counts `json:"devices"` // by level, and "all"
 	Ports        Counts `json:"ports"`
+	NotRead      int    `json:"not_read"`     // devices that are assumed from their platforms, since they could not be read
 	Requirements Counts `json:"requirements"` // ports and hosts, by the state of what is required of them
 	Errors       int    `json:"errors"`
 	Warnings     int    `json:"warnings"`
@@ -109,8 +110,9 @@ type Device struct {
 	Basis    Basis      `json:"basis"`
 	Level    string     `json:"level"`
 	Reason   string     `json:"reason"`
-	Support  []Support  `json:"support"` // where tag, depth or signal make a difference
-	Driver   string     `json:"driver"`  // why csig has none for it; "" where it has
+	NotRead  string     `json:"not_read"` // why it could not be read: it is assumed from its platform; "" where it was read or not asked
+	Support  []Support  `json:"support"`  // where tag, depth or signal make a difference
+	Driver   string     `json:"driver"`   // why csig has none for it; "" where it has
 	Update   Capability `json:"update"`
 	Strip    Capability `json:"strip"`
 	Lease    Capability `json:"lease"`
@@ -241,7 +243,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	}
 	out := Device{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,
-		Level: d.level.Support.String(), Reason: d.level.Reason, Support: a.support(d),
+		Level: d.level.Support.String(), Reason: d.level.Reason, NotRead: a.notRead(d), Support: a.support(d),
 		Driver: seen.NoDriver, Update: seen.capability(&update), Strip: seen.capability(&seen.Facts.Strip), Lease: seen.capability(&seen.Facts.Lease),
 		Ports: []Ports{}, Notes: append([]string{}, seen.Facts.Notes...),
 	}
@@ -264,6 +266,14 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	out.Ports = alike(d)
 	a.out.Devices = append(a.out.Devices, out)
 	a.caution(d)
+}
+
+// notRead is why a device is assumed from its platform though it was asked; "" where it is not.
+func (a *assessor) notRead(d *assessed) string {
+	if d.seen.Err == nil || a.offline || d.seen.Basis != BasisPlatform {
+		return ""
+	}
+	return d.seen.Err.Error()
 }
 
 // unproven says where a driver is experimental, and what csig apply asks for.
@@ -479,6 +489,9 @@ func (a *assessor) total() {
 	for i := range a.devices {
 		d := &a.devices[i]
 		t.Devices[d.level.Support.String()]++
+		if a.notRead(d) != "" {
+			t.NotRead++
+		}
 		t.Ports["all"] += len(d.ports)
 		for j := range d.ports {
 			t.Ports[d.ports[j].Support.String()]++

@@ -17,6 +17,7 @@ var assessPage string
 type page struct {
 	*assess.Assessment
 	Total, OfflineText string
+	NotReadText        string
 	LevelTable         [][]string
 	Statuses           []string
 	Groups             []assessGroup
@@ -44,7 +45,7 @@ func assessHTML(w io.Writer, a *assess.Assessment) error {
 		return err
 	}
 	return t.Execute(w, page{
-		Assessment: a, Total: assessTotal(a), OfflineText: assessOffline, LevelTable: levelTable(a, "all"), Statuses: assess.Statuses,
+		Assessment: a, Total: assessTotal(a), OfflineText: assessOffline, NotReadText: assessNotRead(a), LevelTable: levelTable(a, "all"), Statuses: assess.Statuses,
 		Groups: assessGroups(a, false), Required: requirementGroups(a), Found: findingGroups(a.Findings),
 	})
 }

@@ -16,6 +16,9 @@ func assessMarkdown(a *assess.Assessment) string {
 	if a.Offline {
 		b.WriteString("\n**Offline**: " + strings.TrimPrefix(assessOffline, "Offline: ") + "\n")
 	}
+	if text := assessNotRead(a); text != "" {
+		b.WriteString("\n**" + text + "**\n")
+	}
 	for i, row := range levelTable(a) {
 		b.WriteString("\n| " + strings.Join(row, " | ") + " |")
 		if i == 0 {
@@ -29,7 +32,7 @@ func assessMarkdown(a *assess.Assessment) string {
 		for _, l := range g.Lines {
 			more = append(more, "**"+mdText(l.What)+"**: "+mdText(l.Text))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(briefly(g.Names)), mdText(g.Platform), g.Level, mdText(g.Reason), strings.Join(more, "<br>"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", mdText(briefly(g.Names)), mdText(g.Platform), g.levelText(), mdText(g.Reason), strings.Join(more, "<br>"))
 	}
 	if len(a.Requirements) > 0 {
 		b.WriteString("\n## Required\n\n| state | | where | what | why |\n|---|---|---|---|---|\n")

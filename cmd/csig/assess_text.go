@@ -19,6 +19,9 @@ func assessText(a *assess.Assessment, zoom bool, columns int) string {
 	if a.Offline {
 		b.WriteString(wrap(assessOffline, columns, 0))
 	}
+	if text := assessNotRead(a); text != "" {
+		b.WriteString(wrap(text, columns, 0))
+	}
 	b.WriteByte('\n')
 	levels := levelTable(a)
 	for _, row := range levels {
@@ -34,7 +37,7 @@ func assessText(a *assess.Assessment, zoom bool, columns int) string {
 		if len(g.Names) == 1 {
 			via = g.Via
 		}
-		b.WriteString("\n  " + wrap(groupTitle(g.Names, g.Platform, via, g.Level, g.Reason), columns-2, 4))
+		b.WriteString("\n  " + wrap(groupTitle(g.Names, g.Platform, via, g.levelText(), g.Reason), columns-2, 4))
 		for _, l := range g.Lines {
 			b.WriteString("    " + wrap(l.What+": "+l.Text, columns-4, 6))
 		}
@@ -70,6 +73,14 @@ func wrapFrom(text string, columns, from int) string {
 }
 
 const assessOffline = "Offline: no device was asked. This is from their platforms' facts and the fleet file; assess again without --offline before the rollout."
+
+// assessNotRead says how many devices are assumed, though they were asked; "" for none.
+func assessNotRead(a *assess.Assessment) string {
+	if a.Totals.NotRead == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s could not be read: what is below is assumed from their platforms.", a.Totals.NotRead, count(a.Totals.Devices["all"], "device"))
+}
 
 // assessTotal is the last line, which counts.
 func assessTotal(a *assess.Assessment) string {
@@ -116,6 +127,14 @@ type assessGroup struct {
 	*assess.Device // one of them
 }
 
+// levelText is the level, with whether it is assumed.
+func (g *assessGroup) levelText() string {
+	if g.NotRead == "" {
+		return g.Level
+	}
+	return g.Level + " (assumed: it could not be read)"
+}
+
 // assessGroups puts devices that are alike together, in the order of the
 // fleet; zoom leaves each by itself.
 func assessGroups(a *assess.Assessment, zoom bool) (out []assessGroup) {
@@ -127,7 +146,7 @@ func assessGroups(a *assess.Assessment, zoom bool) (out []assessGroup) {
 	if zoom {
 		return each
 	}
-	for _, alike := range findings.Alike(each, func(g assessGroup) string { return fmt.Sprintln(g.Platform, g.Level, g.Reason, g.Lines) }) {
+	for _, alike := range findings.Alike(each, func(g assessGroup) string { return fmt.Sprintln(g.Platform, g.levelText(), g.Reason, g.Lines) }) {
 		one := alike[0]
 		for _, g := range alike[1:] {
 			one.Names = append(one.Names, g.Names...)
