@@ -85,7 +85,7 @@ exit code 3, too.`,
 			case show.interrupted(ctx, err):
 				newScreen(cmd.ErrOrStderr()).remark("%s: the devices in progress are finished, others may still have rules; run it again for the rest", why(ctx))
 				return &exitError{code: 3}
-			case len(off.Failed()) > 0: // their reasons were shown
+			case ctx.Err() == nil && len(off.Failed()) > 0: // their reasons were shown
 				return errors.Join(s.left, fmt.Errorf("not off, for the reasons above: %s\nwhat answered is off; run it again for the rest", vendors.Names(off.Failed())))
 			case err != nil:
 				return errors.Join(fmt.Errorf("%w\nwhat answered is off; run it again for the rest", err), s.left)
