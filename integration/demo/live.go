@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// settle is how many Δt after a load step its samples are counted apart.
+const settle = 2
+
 // frame is what a person sees while the demo runs, at one moment.
 type frame struct {
 	elapsed, total time.Duration

@@ -56,7 +56,6 @@ const (
 	probeEvery   = 5 * time.Millisecond // both signals in turns
 	probeSize    = 64                   // bytes without FCS
 	dwellWindows = 25                   // how many Δt a load step lasts
-	settle       = 2                    // how many Δt after a step its samples are counted apart
 )
 
 // probeBPS is what the probes take of every hop's cable, in bit/s.
