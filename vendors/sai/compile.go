@@ -93,7 +93,7 @@ func Compile(in *Input) (p *Program, degraded vlanrules.Verdict, err error) {
 	}
 	for i := range in.Ports {
 		o, err := portOf(in.Profile.Layout, in.signals(), &in.Ports[i])
-		errs = append(errs, err)
+		errs = append(errs, err, oneLocator(in.Profile, &in.Ports[i]))
 		p.Ports = append(p.Ports, o)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -189,6 +189,19 @@ func portOf(layout quantize.Layout, signals []quantize.Signal, p *Port) (Object,
 	}
 	o.Attrs = []Attr{{portStrip, Bool(false)}, {portLocator, Number(locator)}}
 	return o, nil
+}
+
+// oneLocator refuses a port whose wide tags would need another number than its compact ones.
+func oneLocator(profile *quantize.Profile, p *Port) error {
+	if profile.WideTPID == 0 || p.Action != vlanrules.Update {
+		return nil
+	}
+	for sig, sp := range profile.Signals {
+		if wide, err := sp.WideLM(profile.Layout, p.LM[sig]); err != nil || wide != p.LM[sig] {
+			return &CapabilityError{"locator per format", p.Name, "a port has one locator for compact and wide tags, and the fields of locator and wide_locator make two: give both the same fields in the same order, and of the same bits but for the first"}
+		}
+	}
+	return nil
 }
 
 // locator is the one that a port has for all its signals.

@@ -115,29 +115,31 @@ func fbossPorts(device *inventory.Device, want *vendors.Setup) (out []setting, e
 
 // fbossCalls are the settings that lead from what is set to what is to be, in an order in
 // which a port strips first, and updates with all it needs. A port that is in neither list
-// has what it had.
+// has what it had. A port that updates and is told to update again keeps what it has of the
+// old attributes: it passes tags through while they change.
 func fbossCalls(have map[string]string, shared, ports []setting) []setting {
 	var first, last []setting
 	differs := func(s setting) bool { return have[s.key] != s.value }
+	shared = slices.DeleteFunc(slices.Clone(shared), func(s setting) bool { return !differs(s) })
 	wanted := map[string]bool{}
+	moved := "" // the port whose locator is another one
 	for _, s := range ports {
 		wanted[s.key] = true
-		place, isLocator := strings.CutSuffix(s.key, fbossLocator)
-		action := place + fbossAction
+		place, isAction := strings.CutSuffix(s.key, fbossAction)
 		switch {
-		case isLocator:
+		case !isAction:
 			if differs(s) {
-				// A port that updates and is told to update again keeps its old locator.
-				if have[action] == fbossUpdates {
-					first = append(first, setting{action, fbossPasses})
-				}
+				moved = strings.TrimSuffix(s.key, fbossLocator)
 				last = append(last, s)
 			}
 		case s.value != fbossUpdates:
 			if differs(s) {
 				first = append(first, s)
 			}
-		case differs(s) || slices.ContainsFunc(first, func(f setting) bool { return f.key == s.key }):
+		case differs(s):
+			last = append(last, s)
+		case len(shared) > 0 || moved == place:
+			first = append(first, setting{s.key, fbossPasses})
 			last = append(last, s)
 		}
 	}
@@ -152,6 +154,5 @@ func fbossCalls(have map[string]string, shared, ports []setting) []setting {
 			end = append(end, setting{key, fbossPasses})
 		}
 	}
-	shared = slices.DeleteFunc(slices.Clone(shared), func(s setting) bool { return !differs(s) })
 	return slices.Concat(first, shared, last, end)
 }

@@ -149,20 +149,24 @@ func TestFBOSSCalls(t *testing.T) {
 		for _, s := range append(ports, shared...) {
 			want[s.key] = s.value
 		}
-		stale := map[string]bool{} // ports whose chip has an older locator
+		stale := map[string]bool{} // ports whose chip has an older locator, or older thresholds
 		for _, c := range fbossCalls(have, shared, ports) {
 			place, isLocator := strings.CutSuffix(c.key, fbossLocator)
-			if isLocator {
-				stale[place] = true
-			}
-			if place, isAction := strings.CutSuffix(c.key, fbossAction); isAction && c.value == fbossUpdates && have[c.key] != fbossUpdates {
-				stale[place] = false
+			switch action := place + fbossAction; {
+			case isLocator:
+				stale[action] = have[action] == fbossUpdates
+			case strings.HasPrefix(c.key, "switch "):
+				for key, is := range have {
+					stale[key] = stale[key] || is == fbossUpdates
+				}
+			case c.value != fbossUpdates || have[c.key] != fbossUpdates:
+				stale[c.key] = false
 			}
 			have[c.key] = c.value
 		}
 		for place, is := range stale {
 			if is {
-				t.Fatalf("%supdates with an older locator", place)
+				t.Fatalf("%s with what it had before", place)
 			}
 		}
 		if !maps.Equal(have, want) {

@@ -52,14 +52,23 @@ func (k *Keys) Check(m inventory.Mapping) {
 	}
 	for _, text := range k.TAM {
 		is("tam", text, TAMObject)
+		if id, err := ParseOID(text); err == nil && id.own() {
+			m.WrongValue("tam", "leave it out", "%s is one of csig's own", text)
+		}
 	}
-	names := map[string]bool{}
+	names, ids := map[string]bool{}, map[OID]string{}
 	for _, p := range k.Ports {
 		is("ports", p.OID, PortObject)
 		if names[p.Name] {
 			m.WrongValue("ports", "leave one of them out", "port %s is there twice", p.Name)
 		}
 		names[p.Name] = true
+		if id, err := ParseOID(p.OID); err == nil {
+			if other, ok := ids[id]; ok && other != p.Name {
+				m.WrongValue("ports", "give each port the ID of its own object", "ports %s and %s have the same object %s", other, p.Name, id)
+			}
+			ids[id] = p.Name
+		}
 	}
 }
 

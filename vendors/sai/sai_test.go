@@ -165,6 +165,13 @@ func TestRefusals(t *testing.T) {
 		{"passthrough", without(func(in *Input) { in.Ports[0].Action = vlanrules.Passthrough })},
 		{"object ID", without(func(in *Input) { in.Ports[1].OID = 0 })},
 		{"locators that differ", without(func(in *Input) { in.Ports[0].LM[quantize.MaxPD] = 9 })},
+		{"locators of two formats", without(func(in *Input) {
+			for sig, sp := range in.Profile.Signals {
+				sp.Locator.Fields = []quantize.LocatorField{{Name: "tier", Bits: 2}, {Name: "port", Bits: 4}}
+				sp.WideLocator.Fields = []quantize.LocatorField{{Name: "port", Bits: 13}, {Name: "tier", Bits: 2}}
+				in.Profile.Signals[sig] = sp
+			}
+		})},
 		{"odd locator", func() *Input {
 			in := draft00(t)
 			in.Ports[0].LM[quantize.MinABW] = 3
