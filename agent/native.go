@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
@@ -18,10 +19,15 @@ type supervision struct {
 	bytes    uint64          // what the data plane had counted then
 	windows  int             // readings since then
 	missed   string          // why the port falls back; "" where it does not
+	took     int             // readings until that was noticed
 }
 
-// windowsCompared is how many readings are compared before a new beginning.
-const windowsCompared = 10
+// So many readings are compared before a new beginning, and for so long at least: in less, what
+// may be on the way is a large part of all.
+const (
+	windowsCompared = 10
+	timeCompared    = 10 * time.Second
+)
 
 // inFlight is what the data plane may have counted that the counters have not, and the
 // other way round: frames between the two, and what was sent between the two readings.
@@ -90,9 +96,10 @@ func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
 	switch v.windows++; {
 	case own+allowed < counted:
 		v.missed = fmt.Sprintf("%d of %d bytes that it sent went around the data plane (another BPF program, XDP redirect, AF_XDP or offloaded forwarding): it would advertise more than there is", counted-own, counted)
+		v.took = v.windows
 		v.begin(s, m)
-	case v.missed != "" && v.windows < 3:
-	case v.missed != "" || v.windows > windowsCompared:
+	case v.missed != "" && v.windows <= v.took: // as much may go around still, and not be noticed yet
+	case v.missed != "" || v.windows > windowsCompared && s.At.Sub(v.since.At) >= timeCompared:
 		v.missed = ""
 		v.begin(s, m)
 	}
