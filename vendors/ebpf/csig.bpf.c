@@ -210,6 +210,7 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 	u64 n = (u64)open / p->interval;
 	if (__sync_val_compare_and_swap(&s->start, start, start + n * p->interval) != start)
 		return;
+	start += n * p->interval;
 	u64 bytes = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
 	bytes -= lost < bytes ? lost : bytes;
 	u64 ahead = __sync_fetch_and_and(&s->segmented, 0), last = n == 1 ? bytes : 0;
@@ -228,8 +229,12 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 	} else {
 		ahead = 0;
 	}
-	*(volatile u64 *)&s->last = last;
-	*(volatile u64 *)&s->own = own_by(p, last);
+	u64 own = own_by(p, last);
+	/* A processor that was held up writes nothing over the interval after its own. */
+	if (*(volatile u64 *)&s->start == start) {
+		*(volatile u64 *)&s->last = last;
+		*(volatile u64 *)&s->own = own;
+	}
 	__sync_fetch_and_add(&s->total, bytes - ahead);
 	*(volatile u64 *)&s->closed = 1;
 }
