@@ -20,6 +20,11 @@ const (
 	truthKept  = 30 * time.Second
 	judgeAfter = 300 * time.Millisecond // by then the truth of a frame's time is known
 
+	// truthGap is how far readings of the truth may be apart: a machine that was held up longer
+	// does not know it. One in unknownPart of the frames may have no truth.
+	truthGap    = 5 * truthEvery
+	unknownPart = 20
+
 	// slack is what lies between a rule and a captured frame: the queue behind the rule, and how
 	// well the truth is known.
 	slack = fabric.MaxQueue + 2*truthEvery
@@ -64,8 +69,9 @@ func (w *wireBits) read() {
 		return
 	}
 	c, err := w.reader.Read()
-	if err != nil {
-		return // the port is removed: it sends nothing
+	if err != nil { // the port is removed: it sends nothing
+		w.points = append(w.points, point{time.Now(), w.total})
+		return
 	}
 	if b := c.L1Bits(); b >= w.last {
 		w.total += b - w.last
@@ -85,6 +91,22 @@ func (w *wireBits) at(t time.Time) float64 {
 	}
 	a, b := w.points[i-1], w.points[i]
 	return float64(a.bits) + float64(t.Sub(a.at))/float64(b.at.Sub(a.at))*float64(b.bits-a.bits)
+}
+
+// known reports whether readings were close together from one time to another.
+func (w *wireBits) known(from, to time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(w.points, from, func(p point, t time.Time) int { return p.at.Compare(t) })
+	for i = max(i, 1); i < len(w.points); i++ {
+		if w.points[i].at.Sub(w.points[i-1].at) > truthGap {
+			return false
+		}
+		if w.points[i].at.After(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // windowsOf are the lengths of windows that an agent may have averaged over, in halves of Δt: its
@@ -253,8 +275,8 @@ func (p *tap) take(before time.Time) (frames []probe.Received) {
 
 // judged counts frames.
 type judged struct {
-	measured, upstream, fallback, none, unruled uint64
-	untagged, stripped                          uint64
+	measured, upstream, fallback, none, unruled, unknown uint64
+	untagged, stripped                                   uint64
 }
 
 // judgeFrames judges what all taps have captured from before a time.
@@ -325,6 +347,8 @@ func (p *tap) judge(f *probe.Received) {
 	switch {
 	case ok:
 		h.noteStale(f.At, stale)
+	case !h.truth.known(f.At.Add(-bound-windowsOf[len(windowsOf)-1]*h.interval/2), f.At):
+		c.counts.unknown++
 	case own:
 		c.violated(h, f.At, "S=%d of %s with its own locator %d is better than any window of the last %v had", f.Tag.S, f.Tag.T, f.Tag.LM, bound)
 	default:

@@ -202,7 +202,7 @@ func (c *chaos) summary(before, after []resources) string {
 	}
 	n := c.counts
 	fmt.Fprintf(&b, "\nframes judged behind the ports     %d\n", n.measured+n.upstream+n.fallback+n.none)
-	fmt.Fprintf(&b, "  with a value of the port         %d\n  of a port in front of it         %d\n  with the fallback                %d\n  as they were sent                %d\n  at a port without its rules      %d of all these\n", n.measured, n.upstream, n.fallback, n.none, n.unruled)
+	fmt.Fprintf(&b, "  with a value of the port         %d\n  of a port in front of it         %d\n  with the fallback                %d\n  as they were sent                %d\n  at a port without its rules      %d of all these\n  at a time without a truth        %d, as the machine was held up\n", n.measured, n.upstream, n.fallback, n.none, n.unruled, n.unknown)
 	fmt.Fprintf(&b, "frames without a tag, unchanged    %d\nframes whose tag was removed       %d\nframes lost (links down, queues)   %d\n", n.untagged, n.stripped, c.lost)
 	fmt.Fprintf(&b, "invariants violated                %d\n\n", c.violations)
 	fmt.Fprintf(&b, "%-6s %14s  %22s  %22s  %22s\n", "agent", "stalest/bound", "MiB begin end max", "descriptors", "goroutines")
