@@ -54,6 +54,7 @@ type Facts struct {
 	ECN             *bool       `key:"ecn_unaffected" hash:"late" doc:"ECN is marked behind the tag."`
 	DSCP            *bool       `key:"dscp_unaffected" hash:"late" doc:"DSCP is found behind the tag, and kept."`
 	Queue           *bool       `key:"queue_unaffected" hash:"late" doc:"The tag changes no frame's queue."`
+	Routing         *bool       `key:"routing_unaffected" hash:"late" doc:"Packets with the tag are routed by the path that they have without it, and keep it."`
 	Hash            *[]string   `key:"hash,flow" words:"MAC IP L4 PCP DEI VID" hash:"late" doc:"Fields by which ECMP and LAG choose for frames with the tag."`
 	// LatencyAdded is the median with the tag and rules less the median without.
 	LatencyAdded *time.Duration `key:"latency_added" range:"0s 1s" hash:"late" doc:"What the rules and the tag add to a frame's latency."`

@@ -16,7 +16,7 @@ import (
 // has a driver or not.
 func Forwarding() []Experiment {
 	bridge := Needs{Switch: true}
-	three, lag := Needs{Switch: true, Ports: 3}, Needs{Switch: true, Ports: 3, LAG: true}
+	three, four, lag := Needs{Switch: true, Ports: 3}, Needs{Switch: true, Ports: 4}, Needs{Switch: true, Ports: 3, LAG: true}
 	also := func(n Needs, what string) Needs {
 		n.Also = what
 		return n
@@ -64,6 +64,7 @@ func Forwarding() []Experiment {
 			f.Mirror = fact(r.Outcome == Pass)
 		}},
 		{ID: "lag", Title: "Does a flow stay on one member of a LAG while its tag changes?", Key: "hash", Needs: also(lag, "a LAG of all ports but the first"), Run: runLAG, Facts: lagFacts},
+		{ID: "ecmp", Title: "Does a flow stay on one path of a route while its tag changes?", Key: "routing_unaffected", Needs: also(four, "--routed MAC,ADDRESS, with next hops at the third port and the fourth"), Run: runECMP, Facts: ecmpFacts},
 		{ID: "pfc", Title: "Does PFC pause frames with the tag as others?", Key: "pfc_unaffected", Needs: also(bridge, "PFC for priority 3 at the second port"), Run: runPFC, Facts: func(r *Result, f *inventory.Facts) {
 			f.PFC = fact(r.Outcome == Pass)
 		}},

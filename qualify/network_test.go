@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +136,30 @@ func TestNetworkFaults(t *testing.T) {
 			return []int{1 + int(key(f)&1)}
 		}
 	}
+	router := MAC{2, 0, 0, 0, 0, 1}
+	ecmp := func(key func(f []byte) byte) func(int, []byte) []int {
+		return func(from int, f []byte) []int {
+			switch {
+			case from > 1:
+				return []int{}
+			case MAC(f[:6]) == router:
+				return []int{2 + int(key(f)&1)}
+			}
+			return []int{1 - from}
+		}
+	}
+	routes := func(change func(f []byte) []byte) func(int, int, []byte) []byte {
+		return func(_, to int, f []byte) []byte {
+			if to < 2 {
+				return f
+			}
+			f[inner(f)+8]-- // TTL
+			return change(f)
+		}
+	}
+	same := func(f []byte) []byte { return f }
+	byFlow := func(f []byte) byte { at := inner(f); return f[at+15] ^ f[at+15]>>1 ^ f[at+21] ^ f[at+21]>>1 }
+	turns := byte(0)
 	byMAC := func(f []byte) byte { return f[11] }
 	slow := func(from, _ int, f []byte) []byte {
 		if hasTag(f) && from == 0 {
@@ -212,6 +237,73 @@ func TestNetworkFaults(t *testing.T) {
 			}
 			return f[11]
 		})}, Fail, "lag-hashes-PCP"},
+		{"ECMP at three ports", "ecmp", 3, &soft{}, NotTested, "4 cabled ports are needed"},
+		{"no router", "ecmp", 4, &soft{}, NotTested, "leaves by 2 of p3 and p4"},
+		{"not routed", "ecmp", 4, &soft{route: ecmp(byFlow)}, NotTested, "with the TTL that it came with"},
+		{"one next hop", "ecmp", 4, &soft{route: ecmp(func([]byte) byte { return 1 }), treat: routes(same)}, NotTested, "all leave by p4"},
+		{"ECMP", "ecmp", 4, &soft{route: ecmp(byFlow), treat: routes(same)}, Pass, "64 flows stay on the paths"},
+		{"ECMP by VID", "ecmp", 4, &soft{route: ecmp(func(f []byte) byte {
+			if hasTag(f) {
+				return byFlow(f) ^ f[14] // a bit of S
+			}
+			return byFlow(f)
+		}), treat: routes(same)}, Fail, "ecmp-hashes-VID"},
+		{"ECMP by PCP", "ecmp", 4, &soft{route: ecmp(func(f []byte) byte {
+			if hasTag(f) {
+				return byFlow(f) ^ f[14]>>5
+			}
+			return byFlow(f)
+		}), treat: routes(same)}, Fail, "ecmp-hashes-PCP"},
+		{"ECMP with the tag by another path", "ecmp", 4, &soft{route: ecmp(func(f []byte) byte {
+			if hasTag(f) {
+				return byFlow(f) ^ 1
+			}
+			return byFlow(f)
+		}), treat: routes(same)}, Fail, "ecmp-differs"},
+		{"ECMP that does not see behind the tag", "ecmp", 4, &soft{route: ecmp(func(f []byte) byte {
+			if hasTag(f) {
+				return 0
+			}
+			return byFlow(f)
+		}), treat: routes(same)}, Fail, "ecmp-one-path"},
+		{"ECMP that sprays tags", "ecmp", 4, &soft{route: ecmp(func(f []byte) byte {
+			if hasTag(f) {
+				turns++
+				return turns / 7
+			}
+			return byFlow(f)
+		}), treat: routes(same)}, Fail, "ecmp-sprays"},
+		{"tags are not routed", "ecmp", 4, &soft{route: ecmp(byFlow), treat: routes(func(f []byte) []byte {
+			if hasTag(f) {
+				return nil
+			}
+			return f
+		})}, Fail, "ecmp-lost"},
+		{"routing removes the tag", "ecmp", 4, &soft{route: ecmp(byFlow), treat: routes(func(f []byte) []byte {
+			if hasTag(f) {
+				return slices.Delete(f, 12, 16)
+			}
+			return f
+		})}, Fail, "ecmp-tag-lost"},
+		{"routing remarks T", "ecmp", 4, &soft{route: ecmp(byFlow), treat: routes(func(f []byte) []byte {
+			if hasTag(f) {
+				f[14] &= 0x1f
+			}
+			return f
+		})}, Fail, "ecmp-tag-altered"},
+		{"all tags are remarked and VIDs of S=31 dropped", "ecmp", 4, &soft{route: ecmp(byFlow), treat: func(_, to int, f []byte) []byte {
+			if to > 1 {
+				f[inner(f)+8]--
+			}
+			if hasTag(f) {
+				if f[14]&0x0f == 0x0f && f[15]&0x80 != 0 {
+					return nil
+				}
+				f[14] &= 0x1f
+			}
+			return f
+		}}, Pass, "64 flows stay on the paths"}, // marks and vids tell of these
+		{"loss, ECMP", "ecmp", 4, &soft{loses: 100, route: ecmp(byFlow), treat: routes(same)}, Pass, "64 flows stay on the paths"},
 		{"flooding", "flooding", 3, &soft{}, Pass, ""},
 		{"no flooding of tags", "flooding", 3, &soft{treat: func(_, to int, f []byte) []byte {
 			if to == 2 && hasTag(f) && broadcast(f) {
@@ -306,7 +398,9 @@ func TestNetworkFaults(t *testing.T) {
 				paused = false
 			}
 			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
-			r, err := Run(t.Context(), softBench(t, tc.ports, tc.s), options(t, list...))
+			b := softBench(t, tc.ports, tc.s)
+			b.Routed = &Routed{router, netip.MustParseAddr("203.0.113.9")}
+			r, err := Run(t.Context(), b, options(t, list...))
 			if err != nil {
 				t.Fatal(err)
 			}

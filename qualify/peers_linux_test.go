@@ -117,7 +117,7 @@ func ovsBench(t *testing.T, ports int) (b *qualify.Bench, s *ovstest.Switch, hos
 	fl := fleet(t)
 	fl.Profile.TPID, fl.Profile.WideTPID, fl.Profile.Interval = 0x88a8, 0, time.Second
 	b = &qualify.Bench{Device: fl.Devices[0], Profile: &fl.Profile, Policy: fl.Policy}
-	b.Ports = qualifytest.Cards(t, host, "c", []string{"p1", "p2", "p3"}[:ports]...)
+	b.Ports = qualifytest.Cards(t, host, "c", []string{"p1", "p2", "p3", "p4"}[:ports]...)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

@@ -23,6 +23,7 @@ type Means struct {
 	Restart  func(ctx context.Context) error                   // has the switch restart, and may return before it has
 	Counters counters.Source                                   // of the switch's ports
 	SFlow    net.PacketConn                                    // where the switch's sFlow datagrams come in
+	Routed   *Routed                                           // what the switch routes
 
 	// Every has experiments over all tag values try one in so many; 0: all of them.
 	Every int

@@ -50,9 +50,9 @@ func labWith(t testing.TB, cfg qualifytest.Config, ports int) (*qualify.Bench, *
 	return b, lab
 }
 
-// absent are experiments that need what no test has at its switch: an ACL, a mirror, a LAG, storm control,
+// absent are experiments that need what no test has at its switch: an ACL, a mirror, a LAG, a route, storm control,
 // PFC, a slow port, a collector; a third port.
-var absent = []string{"acl", "ecn", "flooding", "lag", "mirror", "pfc", "queue", "sflow", "storm"}
+var absent = []string{"acl", "ecmp", "ecn", "flooding", "lag", "mirror", "pfc", "queue", "sflow", "storm"}
 
 // found are the codes of what failed, by experiment; an experiment that was not tested is
 // there with its name alone.

@@ -230,6 +230,7 @@ func (m *measured) others() {
 		{"pfc_unaffected", "PFC does not pause frames with the tag as those without", q.PFC},
 		{"ecn_unaffected", "ECN is not marked behind the tag", q.ECN},
 		{"dscp_unaffected", "DSCP is not found behind the tag, or not kept", q.DSCP},
+		{"routing_unaffected", "packets with the tag are not routed as those without, or lose it", q.Routing},
 		{"queue_unaffected", "the tag changes the queue of frames", q.Queue},
 	} {
 		if failed(one.is) {

@@ -27,7 +27,7 @@ import (
 // qualifyOptions are the flags of csig qualify and of its calibration.
 type qualifyOptions struct {
 	file, device, calibration string
-	restart, sflow            string
+	restart, sflow, routed    string
 	cables                    []string
 	about                     qualify.About
 	json                      bool
@@ -62,6 +62,7 @@ Exit code 1 is for an error, and 3 for a switch in which a fault was found.`,
 	f.BoolVar(&o.Destructive, "destructive", false, "allow experiments that fill tables or restart the switch")
 	f.StringVar(&o.restart, "restart", "", "command that restarts the switch, e.g. \"ssh sw1 sudo reboot\"; with --destructive")
 	f.StringVar(&o.sflow, "sflow", "", "receive the switch's sFlow here: ADDRESS:PORT of this machine, UDP, e.g. 192.0.2.1:6343")
+	f.StringVar(&o.routed, "routed", "", "MAC,ADDRESS: the switch's MAC address as a router, and an IPv4 address whose two next hops are at the third port and the fourth")
 	f.StringVar(&o.about.Model, "model", "", "model of the switch, where its driver does not read it")
 	f.StringVar(&o.about.LineCard, "line-card", "", "line card of the ports")
 	f.StringVar(&o.about.ASIC, "asic", "", "switching chip")
@@ -216,6 +217,11 @@ func openCards(cmd *cobra.Command, b *qualify.Bench, o *qualifyOptions, cables [
 	}
 	if len(cables) < 2 || len(cables) > 4 {
 		return usageError(cmd, "--port: %d cables, want two to four", len(cables))
+	}
+	if o.routed != "" {
+		if b.Routed, err = qualify.ParseRouted(o.routed); err != nil {
+			return usageError(cmd, "--routed %v", err)
+		}
 	}
 	if o.restart != "" && !o.Destructive {
 		return usageError(cmd, "--restart goes with --destructive")

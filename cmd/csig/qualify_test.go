@@ -22,6 +22,8 @@ func TestQualifyFlags(t *testing.T) {
 		{[]string{"--port", "p1=eth9", "--port", "p2=eth10", "--only", "nonsense"}, "there is no such experiment"},
 		{[]string{"--port", "p1=eth9"}, "want two to four"},
 		{[]string{"--port", "p1=eth9", "--port", "p2=eth10", "--restart", "true"}, "--restart goes with --destructive"},
+		{[]string{"--port", "p1=eth9", "--port", "p2=eth10", "--routed", "198.51.100.9"}, "want MAC,ADDRESS"},
+		{[]string{"--port", "p1=eth9", "--port", "p2=eth10", "--routed", "01:00:5e:00:00:01,198.51.100.9"}, "want MAC,ADDRESS"},
 		{[]string{"--port", "p1=csig-none9", "--port", "p2=csig-none10"}, "csig-none9"},
 	} {
 		_, err := csig(append([]string{"qualify", "-i", file, "--device", "sw1", "-o", filepath.Join(t.TempDir(), "q")}, tc.args...)...)
