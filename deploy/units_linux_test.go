@@ -283,9 +283,13 @@ func (m *machine) controllerUnit() {
 	m.sandbox(unit, "/usr/bin/csig-controller $ARGS")
 	m.write("etc/csig/fleet.yaml", fleetText)
 	m.run("systemctl", "enable", "--now", "--quiet", unit)
-	if out := m.run(probes, "status", "--socket", "/run/csig/vs1.sock"); !strings.Contains(out, "WAITING") {
-		t.Errorf("the controller's agent: %s", out)
-	}
+	await(t, "the controller's agent", func() string { // its agents begin one after another
+		out, _ := m.try(probes, "status", "--socket", "/run/csig/vs1.sock")
+		if strings.Contains(out, "WAITING") {
+			return ""
+		}
+		return out
+	})
 	m.service(unit)
 	status := m.processOf(unit)
 	uid := m.run("id", "-u", "csig")
