@@ -10,8 +10,8 @@ type EstimatorConfig struct {
 	// sample to the next.
 	Interval time.Duration
 	// Least is the shortest window of the raw method: after readings that came late, or took long,
-	// or at the beginning, the next one may come so soon that a window says nothing about Δt. 0
-	// takes any.
+	// or at the beginning, the next one may come so soon that a window says nothing about Δt. Nor
+	// does one whose Error is as long as it is. 0 takes any.
 	Least time.Duration
 	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
 	// takes theirs.
@@ -164,8 +164,11 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.prev = *s
 	short := e.cfg.Least > 0 && surely(start, &now) < e.cfg.Least
 	e.window.push(now, e.cfg.Interval/perInterval)
-	if short {
-		return Estimate{Start: s.At, End: s.At, Capacity: est.Capacity}.as(First, "the window is too short yet")
+	switch none := (Estimate{Start: s.At, End: s.At, Capacity: est.Capacity}); {
+	case short:
+		return none.as(First, "the window is too short yet")
+	case e.cfg.Least > 0 && est.Bits > 0 && est.Error >= est.End.Sub(est.Start): // any load fits it
+		return none.as(First, "how long the window was is not known yet")
 	}
 	return est
 }

@@ -348,3 +348,27 @@ func TestShortestWindow(t *testing.T) {
 		}
 	}
 }
+
+// A window whose length is not known by more than itself is none: any load fits it. One in
+// which nothing was sent says that, however long it was.
+func TestUnknownWindow(t *testing.T) {
+	begin := time.Unix(1700000000, 0)
+	for name, test := range map[string]struct {
+		least  time.Duration
+		octets uint64
+		off    int // ms, of the last reading
+		want   State
+	}{
+		"as long as it":       {time.Millisecond, 1000, 500, First},
+		"less":                {time.Millisecond, 1000, 499, OK},
+		"nothing was sent":    {time.Millisecond, 0, 500, OK},
+		"any window is taken": {0, 1000, 500, OK},
+	} {
+		e := NewEstimator(EstimatorConfig{Interval: 500 * time.Millisecond, Least: test.least, Speed: 1e9})
+		e.Update(Sample{Port: "swp1", At: begin, Up: true, Bits: 64})
+		est := e.Update(Sample{Port: "swp1", Octets: test.octets, Packets: test.octets / 100, At: begin.Add(500 * time.Millisecond), StepError: time.Duration(test.off) * time.Millisecond, AtError: time.Duration(test.off) * time.Millisecond, Up: true, Bits: 64})
+		if est.State != test.want {
+			t.Errorf("%s: %v, error %v", name, est.State, est.Error)
+		}
+	}
+}
