@@ -39,7 +39,7 @@ func TestAssessThisMachine(t *testing.T) {
 		Ports  []struct {
 			Name, Kind, Bridge, Qdisc, Excluded string
 			Up                                  bool
-			Speed                               uint64
+			Speed                               uint64 `json:"speed_bps"`
 			SpeedFrom                           string `json:"speed_from"`
 		}
 		Readings   int

@@ -136,7 +136,7 @@ func (r *Result) WriteText(w io.Writer) error {
 		fmt.Fprintf(tw, "  unjudged\t%d\tthe judge was held up too long to know the truth\n", s.Unjudged)
 	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
-	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: from the end of the measurement to arrival\n", ms(s.AgeP50), ms(s.AgeP99))
+	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: end of the window to arrival\n", ms(s.AgeP50), ms(s.AgeP99))
 	if s.of(Native) != nil {
 		for i := range s.Kinds {
 			k := &s.Kinds[i]
