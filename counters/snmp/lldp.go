@@ -180,18 +180,8 @@ func (s *Source) walkTable(ctx context.Context, base oid, n int, visit func(sub 
 	repetitions := min(walkRepetitions, s.limit)
 	var last []uint32
 	for seen := 0; ; {
-		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions, names: []string{base.at(last...).dotted()}}
-		err := s.ask(ctx, req)
-		switch {
-		case err == nil:
-		case repetitions > 1 && s.halve(ctx, err, repetitions):
-			repetitions = min(repetitions/2, s.limit)
-			continue
-		default:
+		if err := s.bulk(ctx, base.at(last...), &repetitions); err != nil {
 			return err
-		}
-		if len(s.answer.binds) == 0 {
-			return fmt.Errorf("%w: no bindings", ErrMalformed)
 		}
 		for i := range s.answer.binds {
 			b := &s.answer.binds[i]

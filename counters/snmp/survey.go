@@ -352,18 +352,8 @@ func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index
 		if w.next > 0 {
 			after = base.at(uint32(w.next - 1))
 		}
-		req := &pdu{kind: gosnmp.GetBulkRequest, repetitions: repetitions, names: []string{after.dotted()}}
-		err := s.ask(ctx, req)
-		switch {
-		case err == nil:
-		case repetitions > 1 && s.halve(ctx, err, repetitions):
-			repetitions = min(repetitions/2, s.limit)
-			continue
-		default:
+		if err := s.bulk(ctx, after, &repetitions); err != nil {
 			return err
-		}
-		if len(s.answer.binds) == 0 {
-			return fmt.Errorf("%w: no bindings", ErrMalformed)
 		}
 		for i := range s.answer.binds {
 			b := &s.answer.binds[i]
@@ -422,4 +412,21 @@ func (s *Source) dueSurvey() bool {
 		}
 	}
 	return due
+}
+
+// bulk asks for what follows a name, in so many repetitions: in fewer from now on where the
+// agent does not answer these.
+func (s *Source) bulk(ctx context.Context, after oid, repetitions *int) error {
+	for {
+		err := s.ask(ctx, &pdu{kind: gosnmp.GetBulkRequest, repetitions: *repetitions, names: []string{after.dotted()}})
+		switch {
+		case err == nil && len(s.answer.binds) == 0:
+			return fmt.Errorf("%w: no bindings", ErrMalformed)
+		case err == nil:
+			return nil
+		case *repetitions <= 1 || !s.halve(ctx, err, *repetitions):
+			return err
+		}
+		*repetitions = min(*repetitions/2, s.limit)
+	}
 }
