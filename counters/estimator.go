@@ -11,7 +11,7 @@ type EstimatorConfig struct {
 	Interval time.Duration
 	// Least is the shortest window of the raw method: after readings that came late, or took long,
 	// or at the beginning, the next one may come so soon that a window says nothing about Δt. Nor
-	// does one whose Error is as long as it is. 0 takes any.
+	// does one whose Error is as long as it is: then it is up to three times Δt long. 0 takes any.
 	Least time.Duration
 	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
 	// takes theirs.
@@ -56,6 +56,9 @@ const (
 	maxPoints   = 128
 	perInterval = 64
 )
+
+// widest is how many Δt a window may be long where a shorter one has an Error as long as itself.
+const widest = 3
 
 const capacityUnknown = "capacity unknown: the device does not report it; set speed: for this port in the fleet file"
 
@@ -144,7 +147,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.packets += packets
 	e.steps += s.StepError
 	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}
-	e.window.expire(&now, e.cfg.Interval+gap/2, e.cfg.Least)
+	e.window.expire(&now, e.cfg.Interval+gap/2, widest*e.cfg.Interval+gap/2, e.cfg.Least)
 	start := &e.window[0]
 	est.Start = start.at
 	var fits bool
@@ -163,11 +166,12 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.judge(&est, octets, packets, s.Overhead)
 	e.prev = *s
 	short := e.cfg.Least > 0 && surely(start, &now) < e.cfg.Least
+	unknown := e.cfg.Least > 0 && est.Bits > 0 && !known(start, &now)
 	e.window.push(now, e.cfg.Interval/perInterval)
 	switch none := (Estimate{Start: s.At, End: s.At, Capacity: est.Capacity}); {
 	case short:
 		return none.as(First, "the window is too short yet")
-	case e.cfg.Least > 0 && est.Bits > 0 && est.Error >= est.End.Sub(est.Start): // any load fits it
+	case unknown:
 		return none.as(First, "how long the window was is not known yet")
 	}
 	return est

@@ -372,3 +372,26 @@ func TestUnknownWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestWiderWindow: of a source whose readings are known by no more than their distance, as those of
+// one that is learned, the window is longer than Δt, and as long as Δt again once they are known.
+func TestWiderWindow(t *testing.T) {
+	const step = 500 * time.Millisecond
+	e := NewEstimator(EstimatorConfig{Interval: step, Least: time.Millisecond, Speed: 1e9})
+	at, octets := time.Unix(1700000000, 0), uint64(0)
+	read := func(off time.Duration) Estimate {
+		at, octets = at.Add(step), octets+1000
+		return e.Update(Sample{Port: "swp1", Octets: octets, Packets: octets / 100, At: at, StepError: off, AtError: off, Up: true, Bits: 64})
+	}
+	for i, want := range []time.Duration{0, 0, 0, 3 * step, 3 * step, 3 * step} {
+		est := read(step)
+		if got := est.End.Sub(est.Start); est.State.Valid() != (want > 0) || want > 0 && (got != want || est.Error != 2*step) {
+			t.Errorf("reading %d: %v, %v with an error of %v, want %v", i, est.State, got, est.Error, want)
+		}
+	}
+	for i, want := range []time.Duration{step, step} {
+		if est := read(0); est.State != OK || est.End.Sub(est.Start) != want {
+			t.Errorf("known reading %d: %v, %v", i, est.State, est.End.Sub(est.Start))
+		}
+	}
+}

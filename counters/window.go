@@ -34,12 +34,20 @@ type window []point
 // instant of the time that it took.
 func surely(from, to *point) time.Duration { return to.at.Sub(from.at) - from.within - to.within }
 
-// expire drops the points older than age at the instant now, except where none that is surely
-// as old as least would be left, and the last one: a window that is too long is better than one
-// that is too short, or none.
-func (w *window) expire(now *point, age, least time.Duration) {
+// known reports whether the time between two points is known by less than itself: otherwise any
+// load fits it.
+func known(from, to *point) bool { return apart(from, to) < to.at.Sub(from.at) }
+
+// expire drops the points older than age at the instant now, except where none would be left that
+// is surely as old as least, or, up to most, none from which the time is known; and the last one: a
+// window that is too long is better than one that is too short, or none.
+func (w *window) expire(now *point, age, most, least time.Duration) {
 	n := 0
-	for n < len(*w)-1 && now.at.Sub((*w)[n].at) > age && (least == 0 || surely(&(*w)[n+1], now) >= least) {
+	for n < len(*w)-1 {
+		old, next := now.at.Sub((*w)[n].at), &(*w)[n+1]
+		if old <= age || least > 0 && (surely(next, now) < least || old <= most && !known(next, now)) {
+			break
+		}
 		n++
 	}
 	*w = slices.Delete(*w, 0, n)
