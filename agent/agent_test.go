@@ -384,6 +384,13 @@ func TestLinkDownIsNoBandwidth(t *testing.T) {
 		if s := a.Status().Ports[0].State; s != api.StateDown {
 			t.Errorf("state %q, want down", s)
 		}
+		src.down = false
+		cycles(t, a, 3)
+		src.down = true
+		cycles(t, a, 2)
+		if n := a.Status().Ports[0].LinkDowns; n != 2 {
+			t.Errorf("the link went down %d times, want 2", n)
+		}
 	})
 }
 

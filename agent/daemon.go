@@ -415,14 +415,20 @@ func (d *Daemon) Status() *api.Status {
 	d.mu.Lock()
 	r, waiting, reloaded, drift := d.run, d.waiting, d.reloaded, d.drift
 	d.mu.Unlock()
+	recordsError := ""
+	if d.cfg.Records != nil {
+		if err := d.cfg.Records.Err(); err != nil {
+			recordsError = err.Error()
+		}
+	}
 	if r == nil {
 		return &api.Status{
-			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting, Reload: reloaded,
+			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting, Reload: reloaded, RecordsError: recordsError,
 			Shadow: d.cfg.Shadow, DataPlane: api.DataPlaneNone,
 			SelfTest: api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
 		}
 	}
 	s := r.agent.Status()
-	s.ConfigHash, s.Reload, s.Drift = r.hash, reloaded, drift
+	s.ConfigHash, s.Reload, s.Drift, s.RecordsError = r.hash, reloaded, drift, recordsError
 	return s
 }

@@ -30,6 +30,8 @@ type port struct {
 	code    findings.Code // of the reason
 	current bool          // what was measured last still holds
 	seen    time.Time     // when the last complete window came
+	up      bool          // its link was, when that was last read
+	downs   uint64        // times that it was read as down and had been up
 
 	records *records // of its cycles
 
@@ -73,7 +75,7 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 	if sameProfile && p.cfg.Action == vlanrules.Update && q.cfg.Action == vlanrules.Update {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
-	p.taken = q.taken
+	p.taken, p.up, p.downs = q.taken, q.up, q.downs
 	p.pipe.Continue(p.at, q.pipe, q.at)
 	if sameProfile {
 		p.records = q.records
@@ -134,6 +136,16 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	}
 	if outage > 0 && est.State == counters.First {
 		p.reason = fmt.Sprintf("no reading came for %v: measuring again", outage.Round(time.Millisecond))
+	}
+	switch est.State {
+	case counters.Down:
+		if p.up {
+			p.downs++
+		}
+		p.up = false
+	case counters.Error, counters.NotRefreshed, counters.Stale: // says nothing about it
+	default:
+		p.up = true
 	}
 	switch {
 	case est.State.Valid():

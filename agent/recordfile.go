@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,9 +36,12 @@ type RecordFile struct {
 	ended chan struct{}
 	once  sync.Once
 
+	failure atomic.Pointer[error] // why the last record is not in the file; nil where it is, or may still wait
+
 	file *os.File
 	buf  *bufio.Writer
 	size int64
+	kept bool // what the file begins with is on the disk, so that the next start knows it after a power failure
 }
 
 // OpenRecordFile opens a file that records are appended to, for its owner alone. What is there,
@@ -75,7 +79,7 @@ func (f *RecordFile) open() error {
 		file.Close()
 		return err
 	}
-	f.file, f.buf, f.size = file, bufio.NewWriterSize(file, 64<<10), info.Size()
+	f.file, f.buf, f.size, f.kept = file, bufio.NewWriterSize(file, 64<<10), info.Size(), info.Size() > 0
 	if last[0] != '\n' { // a process was killed in a write, or the disk was full, as it may be now
 		_ = f.buf.WriteByte('\n') // into memory
 	}
@@ -99,34 +103,73 @@ func (f *RecordFile) Close() error {
 	return nil
 }
 
+// Err is why records cannot be written to the file now, nil where they can.
+func (f *RecordFile) Err() error {
+	if err := f.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (f *RecordFile) note(err error) {
+	switch {
+	case err == nil:
+		if f.failure.Swap(nil) != nil {
+			f.log.Info("records of ports are written to their file again")
+		}
+	case f.failure.Swap(&err) == nil:
+		f.log.WithError(err).Error("records of ports cannot be written to their file: they are in memory alone until that works")
+	}
+}
+
 func (f *RecordFile) write() {
 	defer close(f.ended)
 	flush := time.NewTicker(recordFlush)
 	defer flush.Stop()
-	failing := false
-	note := func(err error) {
-		if err != nil && !failing {
-			f.log.WithError(err).Error("records of ports cannot be written to their file: they are in memory alone until that works")
-		}
-		failing = err != nil
-	}
 	for {
 		select {
 		case r, ok := <-f.queue:
 			if !ok {
-				note(f.end())
+				f.note(f.end())
 				return
 			}
-			note(f.put(r))
+			f.take(r)
 		case <-flush.C:
-			if f.file == nil {
-				break
-			}
-			if err := f.buf.Flush(); err != nil {
-				note(errors.Join(err, f.end()))
+			if f.file != nil {
+				f.note(f.flush())
 			}
 		}
 	}
+}
+
+// take puts a record, to the disk at once where the one before it failed.
+func (f *RecordFile) take(r *api.KeptRecord) {
+	err := f.put(r)
+	if err == nil && f.Err() != nil && f.file != nil {
+		err = f.flush()
+	}
+	if err != nil || f.Err() != nil {
+		f.note(err)
+	}
+}
+
+// flush writes what is buffered. A file that fails is closed.
+func (f *RecordFile) flush() error {
+	err := f.buf.Flush()
+	if err == nil && !f.kept {
+		err = f.file.Sync()
+		f.kept = err == nil
+	}
+	return f.checked(err)
+}
+
+// checked closes the file where an operation on it failed.
+func (f *RecordFile) checked(err error) error {
+	if err != nil {
+		f.file.Close() // the first error says more
+		f.file = nil
+	}
+	return err
 }
 
 // put appends a record, to the next file where this one is full. A file that fails is opened
@@ -143,10 +186,10 @@ func (f *RecordFile) put(r *api.KeptRecord) error {
 	}
 	n, err := f.buf.Write(append(line, '\n'))
 	f.size += int64(n)
-	if err == nil && f.size < recordFile {
-		return nil
+	if err != nil || f.size < recordFile {
+		return f.checked(err)
 	}
-	return errors.Join(err, f.end())
+	return f.end()
 }
 
 // end writes what is buffered and closes the file. A full one makes room for the next.
@@ -154,7 +197,10 @@ func (f *RecordFile) end() error {
 	if f.file == nil {
 		return nil
 	}
-	err := errors.Join(f.buf.Flush(), f.file.Close())
+	if err := f.flush(); err != nil {
+		return err
+	}
+	err := f.file.Close()
 	if f.file = nil; f.size >= recordFile {
 		err = errors.Join(err, os.Rename(f.path, f.path+api.OlderRecords))
 	}

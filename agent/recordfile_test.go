@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"bufio"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,6 +190,52 @@ func TestRecordFileIsFull(t *testing.T) {
 	}
 	if len(hook.Entries) > 0 {
 		t.Error(hook.Entries)
+	}
+}
+
+// TestRecordFileFails: a disk that takes nothing is reported once, and is a failure until it has
+// taken a record again.
+func TestRecordFileFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	log, hook := test.NewNullLogger()
+	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
+	record := &api.KeptRecord{Format: api.RecordFormat, Port: "swp1"}
+	full := func() {
+		t.Helper()
+		file, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.file != nil {
+			f.file.Close()
+		}
+		f.file, f.buf = file, bufio.NewWriter(file)
+	}
+	f.take(record)
+	f.note(f.flush())
+	if !f.kept || f.Err() != nil {
+		t.Errorf("its beginning is not on the disk: %v", f.Err())
+	}
+	full()
+	f.take(record) // into memory
+	f.note(f.flush())
+	full()
+	f.take(record)
+	if err := f.Err(); !errors.Is(err, syscall.ENOSPC) || f.file != nil {
+		t.Errorf("a full disk: %v", err)
+	}
+	f.take(record)
+	if err := f.Err(); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+	if n := len(hook.Entries); n != 2 {
+		t.Errorf("%d lines of the log, want one of the failure and one of its end", n)
+	}
+	if w, err := api.KeptWhy(path, "swp1"); err != nil || len(w.Records) != 2 {
+		t.Errorf("%+v, %v: want the first record, and the one that failed no more", w, err)
+	}
+	if err := f.end(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	out := api.Port{
 		Port:    p.cfg.Name,
 		Action:  p.cfg.Action.String(),
-		Changes: p.taken,
+		Changes: p.taken, LinkDowns: p.downs,
 		Signals: []api.Signal{},
 	}
 	measured := p.current && now.Sub(a.cycle.readAt) <= a.cycle.patience

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gosnmp/gosnmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
@@ -170,6 +172,7 @@ func TestPrometheusScrapesOverTLS(t *testing.T) {
 type frozen struct {
 	is   atomic.Bool
 	dead atomic.Bool    // it answers nothing
+	down atomic.Bool    // the links are, says its ifOperStatus
 	last map[string]any // values as they were answered last
 }
 
@@ -182,6 +185,9 @@ func (f *frozen) behave(e *snmptest.Exchange) {
 	}
 	for i := range e.Answer.Variables {
 		v := &e.Answer.Variables[i]
+		if f.down.Load() && strings.HasPrefix(strings.TrimPrefix(v.Name, "."), "1.3.6.1.2.1.2.2.1.8.") && v.Type == gosnmp.Integer {
+			v.Value = 2
+		}
 		if v.Type != gosnmp.Counter64 {
 			continue
 		}
@@ -327,8 +333,43 @@ func TestLongAlerts(t *testing.T) {
 	}
 	<-a.ended
 	p.fires("CsigDown")
-	again := b.start(t, "--metrics", metricsAt)
+	disk := filepath.Join(b.dir, "disk")
+	if err := errors.Join(os.Mkdir(disk, 0o700), unix.Mount("none", disk, "tmpfs", 0, "size=64k,mode=0700")); err != nil { // this process has its own mounts
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	again := b.start(t, "--metrics", metricsAt, "--records", filepath.Join(disk, "records"))
 	again.live()
 	p.resolves()
 	ready(http.StatusOK)
+
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 64<<10), 0o600); !errors.Is(err, unix.ENOSPC) && err != nil {
+		t.Fatal(err)
+	}
+	flap := func() {
+		t.Helper()
+		before := again.await("its link", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive }).Ports[0].LinkDowns
+		f.down.Store(true)
+		again.await("the link to be down", func(s *api.Status) bool { return s.Ports[0].LinkDowns == before+1 })
+		f.down.Store(false)
+		again.live()
+	}
+	for _, alert := range []string{"CsigPortFlaps", "CsigRecordsFail"} { // records wait for the disk for 30 s
+		p.await(firing(alert), func(s []promSeries) bool {
+			if len(s) == 0 {
+				flap()
+			}
+			return len(s) == 1
+		})
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	flap()
+	p.resolves()
 }

@@ -57,6 +57,9 @@ type Status struct {
 
 	Drift  *Drift  `json:"drift,omitempty"`  // absent before the first check, and in shadow mode
 	Reload *Reload `json:"reload,omitempty"` // the last of the agent's file while it ran; absent where there was none
+	// RecordsError is why records of ports cannot be written to the file of csig agent --records,
+	// "" where they can, or none are asked for.
+	RecordsError string `json:"records_error"`
 
 	// Waiting is what a daemon that runs no configuration waits for, and why:
 	// what follows of a device is then empty. "" when it runs.
@@ -240,7 +243,8 @@ type Port struct {
 	// WindowErrorNS bounds the error of the window's length, where the refresh
 	// instants of a cached counter were estimated.
 	WindowErrorNS int64    `json:"window_error_ns"`
-	Changes       uint64   `json:"changes"` // times that the device took another S or LM, for any signal
+	Changes       uint64   `json:"changes"`    // times that the device took another S or LM, for any signal
+	LinkDowns     uint64   `json:"link_downs"` // times that its link went down, as readings saw it
 	Signals       []Signal `json:"signals"`
 }
 

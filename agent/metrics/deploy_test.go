@@ -248,7 +248,7 @@ func TestCardinality(t *testing.T) {
 		return len(regexp.MustCompile(`(?m)^csig_`).FindAllString(text, -1))
 	}
 	none, one, many := count(0), count(1), count(100)
-	each := 8 + 3*len(port.Signals)
+	each := 9 + 3*len(port.Signals)
 	if one-none != each || many-none != 100*each {
 		t.Errorf("%d series without ports, %d with one, %d with 100, want %d a port", none, one, many, each)
 	}

@@ -95,6 +95,9 @@ var ofAgents = []family{
 	number("csig_start_time_seconds", "When the agent of the device started, in Unix time.", gauge, func(d *Device) (float64, bool) {
 		return instant(d.Status.Started)
 	}),
+	number("csig_records_failed", "Whether records of ports cannot be written to the file of csig agent --records; 0 where none are asked for.", gauge, func(d *Device) (float64, bool) {
+		return truth(d.Status.RecordsError != ""), true
+	}),
 	whenRuns("csig_device_info", "The device and its configuration: always 1.", gauge, []string{deviceLabel, "platform", "on_stale", "config"}, func(add adder, s *api.Status) {
 		add(1, s.Platform, s.OnStale, s.ConfigHash)
 	}),
@@ -299,6 +302,9 @@ var ofPorts = []family{
 	}),
 	perPort("csig_port_changes_total", "Times that the device took another S or LM of the port, for any signal.", counter, nil, func(add portAdder, p *api.Port) {
 		add(float64(p.Changes))
+	}),
+	perPort("csig_port_link_downs_total", "Times that the port's link went down, as readings saw it.", counter, nil, func(add portAdder, p *api.Port) {
+		add(float64(p.LinkDowns))
 	}),
 }
 

@@ -108,6 +108,7 @@ func statusText(s *api.Status, columns, rows int) string {
 		line(2, "WAITING %s", s.Waiting)
 		line(2, "version %s, since %s", s.Version, s.Started.Format("2006-01-02 15:04:05"))
 		reloadText(line, s.Reload)
+		recordsText(line, s.RecordsError)
 		if s.Elsewhere != nil {
 			b.WriteByte('\n')
 			line(2, "The owner's status, %v ago:", max(0, s.Time.Sub(s.Elsewhere.Time)).Round(time.Second))
@@ -125,6 +126,7 @@ func statusText(s *api.Status, columns, rows int) string {
 	line(2, "read %v  compute %v  program %v", micros(s.Cycle.ReadNS), micros(s.Cycle.ComputeNS), micros(s.Cycle.ProgramNS))
 	line(2, "%s", planeText(s))
 	reloadText(line, s.Reload)
+	recordsText(line, s.RecordsError)
 	driftText(line, s.Drift)
 	if s.Cycle.Lapses > 0 {
 		line(2, "expired leases: %d (not renewed in time), the last for %v", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS).Round(time.Millisecond))
@@ -175,6 +177,13 @@ func statusText(s *api.Status, columns, rows int) string {
 		line(2, "%s", n)
 	}
 	return b.String()
+}
+
+// recordsText has why csig why has no file now.
+func recordsText(line func(indent int, format string, args ...any), err string) {
+	if err != "" {
+		line(4, "RECORDS are not written to their file: %s", err)
+	}
 }
 
 // reloadText has a file that the agent could not put in force.

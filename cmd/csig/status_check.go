@@ -92,6 +92,9 @@ func judgeStatus(s *api.Status) (code int, why string) {
 	if s.Cycle.LastError != "" {
 		found(checkCritical, "the last cycle failed: %s", s.Cycle.LastError)
 	}
+	if s.RecordsError != "" {
+		found(checkWarning, "records are not written to their file: %s", s.RecordsError)
+	}
 	if s.Reload != nil && s.Reload.Error != "" {
 		found(checkWarning, "its file was not reloaded: %s", s.Reload.Error)
 	}
