@@ -8,11 +8,12 @@ export class WeatherMap {
     this.devices = devices;
     const { width, height } = plan;
     this.root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Map of switches and links" });
-    // What needs a look is drawn over what does not, and signs over both.
+    // What needs a look is drawn over what does not.
     [this.calm, this.ill, this.signs] = [svg("g"), svg("g"), svg("g")];
-    this.root.append(this.calm, this.ill, this.signs);
+    this.root.append(this.calm, this.ill);
     this.edges = plan.edges.map((e) => this.edge(e));
     this.nodes = plan.nodes.map((n, i) => this.node(n, i, search));
+    this.root.append(this.signs); // over the boxes, too: a link can run behind one
     const box = document.getElementById("map");
     box.replaceChildren(this.root);
     const legend = document.getElementById("legend");
