@@ -95,8 +95,8 @@ var ofAgents = []family{
 	number("csig_start_time_seconds", "When the agent of the device started, in Unix time.", gauge, func(d *Device) (float64, bool) {
 		return instant(d.Status.Started)
 	}),
-	number("csig_records_failed", "Whether records of ports cannot be written to the file of csig agent --records; 0 where none are asked for.", gauge, func(d *Device) (float64, bool) {
-		return truth(d.Status.RecordsError != ""), true
+	whenRuns("csig_records_failed", "Whether records of ports cannot be written to the file of csig agent --records; 0 where none are asked for.", gauge, ofDevice, func(add adder, s *api.Status) {
+		add(truth(s.RecordsError != ""))
 	}),
 	whenRuns("csig_device_info", "The device and its configuration: always 1.", gauge, []string{deviceLabel, "platform", "on_stale", "config"}, func(add adder, s *api.Status) {
 		add(1, s.Platform, s.OnStale, s.ConfigHash)
