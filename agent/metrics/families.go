@@ -82,7 +82,7 @@ var ofProcess = []family{
 
 var ofAgents = []family{
 	number("csig_configured", "Whether a configuration runs (1), or the agent waits for one (0).", gauge, func(d *Device) (float64, bool) {
-		return truth(d.Status.Waiting == ""), true
+		return truth(d.runs()), true
 	}),
 	number("csig_owned", "Whether this controller drives the device (1), or another one, or none (0); absent where controllers do not share devices.", gauge, func(d *Device) (float64, bool) {
 		return truth(d.Own), d.Shared
@@ -93,6 +93,9 @@ var ofAgents = []family{
 		}
 	}},
 	number("csig_start_time_seconds", "When the agent of the device started, in Unix time.", gauge, func(d *Device) (float64, bool) {
+		if d.Status == nil {
+			return 0, false
+		}
 		return instant(d.Status.Started)
 	}),
 	whenRuns("csig_records_failed", "Whether records of ports cannot be written to the file of csig agent --records; 0 where none are asked for.", gauge, ofDevice, func(add adder, s *api.Status) {
@@ -140,8 +143,11 @@ var ofLoops = []family{
 	whenRuns("csig_cycles_skipped_total", "Ticks of the schedule at which the cycle before still ran.", counter, ofDevice, func(add adder, s *api.Status) {
 		add(float64(s.Cycle.Skipped))
 	}),
-	whenRuns("csig_loop_hangs", "Whether no cycle has ended, completed or failed, for longer than three leases.", gauge, ofDevice, func(add adder, s *api.Status) {
-		add(truth(s.Cycle.Hangs))
+	number("csig_loop_hangs", "Whether no cycle has ended, completed or failed, for longer than three leases, or the agent of the device cannot run.", gauge, func(d *Device) (float64, bool) {
+		if d.Status == nil {
+			return 1, true
+		}
+		return truth(d.Status.Cycle.Hangs), d.runs()
 	}),
 	whenRuns("csig_last_cycle_timestamp_seconds", "When the last cycle completed, in Unix time; absent before the first.", gauge, ofDevice, func(add adder, s *api.Status) {
 		if v, ok := instant(s.Cycle.Last); ok {
@@ -373,7 +379,7 @@ func ofDrift(name, help string, value func(d *api.Drift) (float64, bool)) family
 // whenRuns is a metric of a device whose configuration runs.
 func whenRuns(name, help string, kind dto.MetricType, labels []string, each func(add adder, s *api.Status)) family {
 	return family{name: name, help: help, kind: kind, labels: labels, device: func(add adder, d *Device) {
-		if d.Status.Waiting == "" {
+		if d.runs() {
 			each(add, d.Status)
 		}
 	}}

@@ -18,12 +18,15 @@ const (
 // Device is one device of a process as it is now.
 type Device struct {
 	Name   string // as the fleet file has it; "" of an agent that waits for its configuration
-	Status *api.Status
+	Status *api.Status // nil: its agent does not run
 
 	Shared bool   // several controllers share it
 	Own    bool   // of those, this one drives it
 	Owner  string // or this one; "" where none is known
 }
+
+// runs reports whether the device has an agent that runs a configuration.
+func (d *Device) runs() bool { return d.Status != nil && d.Status.Waiting == "" }
 
 // Process is what the metrics of a program are of.
 type Process struct {

@@ -160,7 +160,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A controller's devices are told apart, and those that do not run have no values.
+// A controller's devices are told apart. One that waits has no values, and one whose agent cannot
+// run has an alert.
 func TestDevices(t *testing.T) {
 	waits := Device{Name: "b", Status: &api.Status{Waiting: "for a configuration", Started: time.Unix(1, 0)}}
 	one := full()
@@ -178,8 +179,12 @@ func TestDevices(t *testing.T) {
 	if want := []string{"csig_configured", "csig_start_time_seconds"}; !slices.Equal(of, want) {
 		t.Errorf("a device that waits has %v, want %v", of, want)
 	}
-	if strings.Contains(text, `device="c"`) || strings.Contains(text, "csig_owned{") {
-		t.Error("a device without an agent has metrics, or one that is not shared an owner")
+	without := regexp.MustCompile(`(?m)^.*device="c".*$`).FindAllString(text, -1)
+	if want := []string{`csig_configured{device="c"} 0`, `csig_loop_hangs{device="c"} 1`}; !slices.Equal(without, want) {
+		t.Errorf("a device whose agent does not run has %v, want %v", without, want)
+	}
+	if strings.Contains(text, "csig_owned{") {
+		t.Error("a device that is not shared has an owner")
 	}
 }
 

@@ -59,13 +59,10 @@ func (p *Process) write(to io.Writer, format expfmt.Format) error {
 		}
 		for k := range devices {
 			d := &devices[k]
-			if s.of = d.Name; d.Status == nil {
-				continue
-			}
-			if f.device != nil {
+			if s.of = d.Name; f.device != nil {
 				f.device(s.add, d)
 			}
-			if f.histogram != nil && d.Status.Waiting == "" {
+			if f.histogram != nil && d.runs() {
 				s.addHistogram(f.histogram(d))
 			}
 		}
