@@ -56,13 +56,13 @@ type Links struct {
 
 // Compare holds what devices answered, by their names, against the cables of a fleet.
 func Compare(f *inventory.Fleet, answers map[string]Answer) *Links {
-	c := &comparison{f: f, out: &Links{Findings: []Finding{}}, byName: make(map[string][]string), seen: make(map[inventory.PortRef]bool)}
+	c := &comparison{f: f, out: &Links{Findings: []Finding{}}, called: newCalled[string](), seen: make(map[inventory.PortRef]bool)}
 	for i := range f.Devices {
-		c.learn(f.Devices[i].Name, f.Devices[i].Name)
+		c.called.learn(f.Devices[i].Name, f.Devices[i].Name)
 	}
 	for i := range f.Devices {
 		if a, ok := answers[f.Devices[i].Name]; ok && a.Err == nil && a.Self != "" {
-			c.learn(a.Self, f.Devices[i].Name)
+			c.called.learn(a.Self, f.Devices[i].Name)
 		}
 	}
 	for i := range f.Devices {
@@ -89,33 +89,19 @@ func Compare(f *inventory.Fleet, answers map[string]Answer) *Links {
 type comparison struct {
 	f      *inventory.Fleet
 	out    *Links
-	byName map[string][]string // devices of the fleet by what LLDP may call them
+	called *called[string] // devices of the fleet, by name
 	seen   map[inventory.PortRef]bool
-}
-
-// learn takes a name of a device: as it is, and without its domain.
-func (c *comparison) learn(name, device string) {
-	for _, key := range [...]string{strings.ToLower(name), canonical(name)} {
-		known := false
-		for _, d := range c.byName[key] {
-			known = known || d == device
-		}
-		if !known {
-			c.byName[key] = append(c.byName[key], device)
-		}
-	}
 }
 
 // switchOf is the device of the fleet that a neighbour is; nil for none, or where several may be
 // it.
 func (c *comparison) switchOf(n *counters.Neighbor) *inventory.Device {
-	for _, key := range [...]string{strings.ToLower(n.System), canonical(n.System)} {
-		if devices := c.byName[key]; len(devices) == 1 && n.System != "" {
-			d, _ := c.f.Device(devices[0])
-			return d
-		}
+	name, ok, _ := c.called.find(n.System)
+	if !ok {
+		return nil
 	}
-	return nil
+	d, _ := c.f.Device(name)
+	return d
 }
 
 func (c *comparison) add(k Kind, device, port, peer string, n *counters.Neighbor, hint, format string, args ...any) {

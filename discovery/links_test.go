@@ -152,3 +152,16 @@ func TestSameNameInTwoDomains(t *testing.T) {
 		t.Errorf("notes: %s", notes)
 	}
 }
+
+// TestNamesOfTwoDomains: the short name of a switch in another domain is not that of one here.
+func TestNamesOfTwoDomains(t *testing.T) {
+	known := newCalled[int]()
+	known.learn("leaf1", 1) // of the fleet file
+	known.learn("leaf1.dc1.example.net", 1)
+	known.learn("leaf2", 2)
+	for name, want := range map[string]int{"leaf1": 1, "LEAF1.dc1.example.net": 1, "leaf1.dc2.example.net": 0, "leaf2.dc1.example.net": 2, "": 0} {
+		if got, ok, several := known.find(name); got != want || ok != (want > 0) || several {
+			t.Errorf("%q: %d, %v, %v, want %d", name, got, ok, several, want)
+		}
+	}
+}

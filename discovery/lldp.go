@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/counters"
@@ -22,7 +21,7 @@ type Scanned struct {
 func FromLLDP(command string, scanned []Scanned) *Draft {
 	d := &Draft{Command: command}
 	names := deviceNames(scanned)
-	known := make(called)
+	known := newCalled[*Device]()
 	for i := range scanned {
 		s := &scanned[i]
 		dev := &Device{
@@ -43,7 +42,7 @@ func FromLLDP(command string, scanned []Scanned) *Draft {
 }
 
 // connect adds the ports of a device, and the cables that LLDP showed it.
-func (dev *Device) connect(d *Draft, l *counters.Listing, known called, scanned []Scanned, names []string) {
+func (dev *Device) connect(d *Draft, l *counters.Listing, known *called[*Device], scanned []Scanned, names []string) {
 	at := make(map[string][]*counters.Neighbor)
 	for i := range l.Neighbors {
 		n := &l.Neighbors[i]
@@ -72,7 +71,7 @@ func (dev *Device) connect(d *Draft, l *counters.Listing, known called, scanned 
 			continue
 		}
 		n := peers[0]
-		peer, several := known.device(n.System)
+		peer, _, several := known.find(n.System)
 		if several {
 			d.note("%s: its neighbour, %s, may be one of several devices: FILL IN its cable", own, describe(n))
 			continue
@@ -102,30 +101,6 @@ func (dev *Device) connect(d *Draft, l *counters.Listing, known called, scanned 
 			d.note("%s: LLDP names no interface of its own for the neighbour %s", dev.Name, describe(n))
 		}
 	}
-}
-
-// called is the devices by what LLDP may call them: their names as they are, and without the
-// domain.
-type called map[string][]*Device
-
-func (c called) learn(name string, dev *Device) {
-	for _, key := range [...]string{strings.ToLower(name), canonical(name)} {
-		if key != "" && !slices.Contains(c[key], dev) {
-			c[key] = append(c[key], dev)
-		}
-	}
-}
-
-// device is the one with that name; nil for none, or where several may be it.
-func (c called) device(name string) (dev *Device, several bool) {
-	for _, key := range [...]string{strings.ToLower(name), canonical(name)} {
-		if one := c[key]; len(one) == 1 {
-			return one[0], false
-		} else if len(one) > 1 {
-			several = true
-		}
-	}
-	return nil, several
 }
 
 func hasInterface(l *counters.Listing, name string) bool {
@@ -175,13 +150,6 @@ func deviceNames(scanned []Scanned) []string {
 		}
 	}
 	return names
-}
-
-// canonical is a name to compare by: DNS names do not differ by case, and a system name may have
-// its domain or not.
-func canonical(name string) string {
-	short, _, _ := strings.Cut(strings.ToLower(name), ".")
-	return short
 }
 
 // describe is a neighbour in words.
