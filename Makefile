@@ -11,8 +11,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The Debian packages that the tests use as peers; debootstrap makes the root that csig's own
-# packages are installed in. Chromium runs the tests of the page, Prometheus those of the metrics.
-PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox chromium prometheus debootstrap lldpd
+# packages are installed in. Chromium runs the tests of the page, Prometheus those of the metrics,
+# Podman with runc the container.
+PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox chromium prometheus debootstrap lldpd podman runc
 
 # What makes the committed BPF object: Debian 12's compiler, by its version, so that the
 # same source is the same bytes.
