@@ -178,6 +178,7 @@ func TestLongPackages(t *testing.T) {
 			t.Errorf("upgraded: %s", out)
 		}
 	})
+	m.removeCrashed("csig", "csig-agent")
 	m.purge("csig", "csig-agent")
 	if rules := m.host("nft", "list", "ruleset"); rules != "" {
 		t.Errorf("purged, and there are rules:\n%s", rules)

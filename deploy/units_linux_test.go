@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -308,6 +309,35 @@ func (m *machine) controllerUnit() {
 	if got := m.show(unit, "ActiveState"); got != "active" {
 		t.Errorf("%s is %s", unit, got)
 	}
+}
+
+// removeCrashed removes a package whose unit waits for its next start after a crash: what it made is
+// still there, and nothing could take it away. It is refused once, and the unit runs again after.
+func (m *machine) removeCrashed(program, unit string) {
+	t := m.t
+	t.Helper()
+	with := filepath.Join("/proc", m.init, "root/run/systemd/system", unit+".service.d")
+	later := filepath.Join(with, "later.conf")
+	if err := errors.Join(os.MkdirAll(with, 0o755), os.WriteFile(later, []byte("[Service]\nRestartSec=1h\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	m.run("systemctl", "daemon-reload")
+	m.run("systemctl", "kill", "--kill-who=main", "--signal=SIGKILL", unit)
+	await(t, "its next start is waited for", func() string {
+		if got := m.show(unit, "SubState"); got != "auto-restart" {
+			return got
+		}
+		return ""
+	})
+	if out, err := m.try("dpkg", "--remove", program); err == nil || !strings.Contains(out, "csig off removes it") {
+		t.Errorf("removed after a crash: %v\n%s", err, out)
+	}
+	m.run("csig", "version")
+	if err := os.Remove(later); err != nil { // it was not the package's
+		t.Errorf("the removal took what an operator made: %v", err)
+	}
+	m.run("systemctl", "daemon-reload")
+	m.run("systemctl", "enable", "--now", unit)
 }
 
 // purge removes packages while their units run, and wants nothing of them to be left in what
