@@ -176,6 +176,11 @@ func (b *board) renew(ctx context.Context, all *sync.WaitGroup) {
 func (b *board) pause(d *boardDevice) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.every(d)
+}
+
+// every is how often a device is looked at. The caller has the lock.
+func (b *board) every(d *boardDevice) time.Duration {
 	every := lookEvery * time.Duration(1+b.ports/portsASecond)
 	if b.cfg.Owner != nil && d.status != nil && d.status.Waiting != "" {
 		every = max(every, lookOthers)
@@ -205,7 +210,8 @@ func (b *board) silence(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range b.devices {
-		if now.Sub(d.looked) > silentAfter && !d.looked.IsZero() {
+		limit := max(silentAfter, 2*b.every(d)+lookEvery) // with many ports a look comes later
+		if now.Sub(d.looked) > limit && !d.looked.IsZero() {
 			r := b.deviceRow(d, d.status, d.owner)
 			r.Silent = true
 			b.put(&d.row, r)

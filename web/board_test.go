@@ -119,6 +119,15 @@ func TestSilence(t *testing.T) {
 		t.Error("it is silent after an answer")
 	}
 	port("s1:p1 live 900")
+
+	// Of so many ports each device is looked at every 11 s.
+	b.ports = 10 * portsASecond
+	if b.silence(time.Now().Add(22 * time.Second)); silent() {
+		t.Error("of 40,000 ports it is silent when one look is late")
+	}
+	if b.silence(time.Now().Add(24 * time.Second)); !silent() {
+		t.Error("of 40,000 ports it is never silent")
+	}
 }
 
 // TestHistory: the newest samples are kept in their order, so many at most, and what is the same as
