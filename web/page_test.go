@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +154,72 @@ func TestLongPageIsLive(t *testing.T) {
 	b.Await(cell("s1:swp2", 2) + ` === "–"`)
 	b.Await(`[...document.querySelectorAll("#counts li")].some((li) => li.textContent === "? 1 stale")`)
 	picture(t, b, "live")
+}
+
+// TestLongDeadPath: where the path to the server dies without a reset, the page does not stay live,
+// and connects again.
+func TestLongDeadPath(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9))}}
+	host, dead := mortal(t, serve(t, nil, []string{"s1"}, a))
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/")
+	b.Await(cell("s1:swp1", 2) + ` === "9 Gbit/s"`)
+	b.Await(`document.getElementById("live").textContent === "Live"`)
+
+	dead.Store(true)
+	later := func() { // the limit passes on the page's clock
+		webtest.Eval[float64](b, `(Date.now = ((now) => () => now() + 41000)(Date.now))()`)
+	}
+	later()
+	b.Await(`document.getElementById("live").textContent.startsWith("Not live: the last news came ")`)
+	a.set("s1", "swp1", loaded(10e9, 4e9))
+	dead.Store(false) // what was sent meanwhile is lost
+	later()
+	b.Await(cell("s1:swp1", 2) + ` === "6 Gbit/s"`)
+	b.Await(`document.getElementById("live").textContent === "Live"`)
+}
+
+// mortal relays connections to a host, and loses what is sent over them while it is dead.
+func mortal(t *testing.T, host string) (addr string, dead *atomic.Bool) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	dead = new(atomic.Bool)
+	relay := func(to, from net.Conn) {
+		defer to.Close()
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			if dead.Load() {
+				continue
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			s, err := net.Dial("tcp", host)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			go relay(s, c)
+			go relay(c, s)
+		}
+	}()
+	return ln.Addr().String(), dead
 }
 
 // TestLongNarrowTable: on narrow screens a long reason neither makes its row high nor leaves the

@@ -1,6 +1,8 @@
 // What the server sends, while the page is looked at.
 import { age, put } from "./text.js";
 
+const mostSilent = 40000; // ms: the server sends something every 15 s
+
 // follow calls take with each event of the server, and keeps the line that says whether the
 // page is live. skew is the server's clock minus the browser's, in ms.
 export const clock = { skew: 0, now: () => Date.now() + clock.skew };
@@ -8,15 +10,22 @@ export const clock = { skew: 0, now: () => Date.now() + clock.skew };
 export function follow(query, take) {
   const line = document.getElementById("live");
   let source = null, last = 0;
+  let heard = 0; // when the source was opened, or last sent something
   const say = () => {
-    const open = source !== null && source.readyState === EventSource.OPEN;
-    document.body.classList.toggle("late", !open);
-    if (open) put(line, "Live");
+    if (source && Date.now() - heard > mostSilent) { // a path that dies without a reset is no error
+      source.close();
+      source = null;
+      open();
+    }
+    const live = source !== null && source.readyState === EventSource.OPEN;
+    document.body.classList.toggle("late", !live);
+    if (live) put(line, "Live");
     else if (last) put(line, `Not live: the last news came ${age(Math.round((Date.now() - last) / 10000) * 10000 + 1)} ago; connecting again`);
     else put(line, "Connecting …");
   };
   const open = () => {
     if (source || document.hidden) return;
+    heard = Date.now();
     source = new EventSource(new URL("/api/v1/live" + query, location.origin)); // without a name and a password of the address bar
     source.onopen = say;
     source.onerror = () => {
@@ -29,7 +38,7 @@ export function follow(query, take) {
     };
     source.onmessage = (e) => {
       const d = JSON.parse(e.data);
-      last = Date.now();
+      last = heard = Date.now();
       clock.skew = Date.parse(d.now) - last;
       take(d);
       say();
