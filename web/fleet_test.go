@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -189,6 +190,25 @@ func TestLongPortPage(t *testing.T) {
 	picture(t, b, "port")
 	b.Open("http://" + host + "/port?device=s1&port=nothing")
 	b.Await(`document.getElementById("state").textContent.startsWith("There is no such port")`)
+	if p := b.Problems(); len(p) != 1 || !strings.Contains(p[0], "404") {
+		t.Errorf("besides the port that is not there: %q", p)
+	}
+}
+
+// TestLongPortRemoved: a port whose device is no longer in the fleet is not shown as live.
+func TestLongPortRemoved(t *testing.T) {
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9)), "s2": status("s2", live("swp1", 10e9, 1e9))}}
+	var names atomic.Pointer[[]string]
+	names.Store(&[]string{"s1", "s2"})
+	cfg := one(t)
+	cfg.Status, cfg.Fleet = a.status, func() (*inventory.Fleet, []string) { return nil, *names.Load() }
+	host := run(t, cfg).Addr().String()
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/port?device=s1&port=swp1")
+	b.Await(`document.getElementById("facts").innerText.includes("9 Gbit/s")`)
+
+	names.Store(&[]string{"s2"})
+	b.Await(`document.getElementById("state").textContent.startsWith("There is no such port") && document.getElementById("facts").innerText === ""`)
 	if p := b.Problems(); len(p) != 1 || !strings.Contains(p[0], "404") {
 		t.Errorf("besides the port that is not there: %q", p)
 	}

@@ -49,7 +49,10 @@ document.querySelector("details").addEventListener("toggle", draw);
 // facts are the port's figures now.
 function facts() {
   const p = current;
-  if (!p) return;
+  if (!p) {
+    document.getElementById("facts").replaceChildren();
+    return;
+  }
   put(document.getElementById("state"), `${stateOf(p.state).mark} ${p.state}${p.reason ? ": " + p.reason : ""}`);
   const list = [["Action", p.action || "–"]];
   if (p.measured) list.push(["ABW", rate(p.abw_bps)], ["ABW/C", percent(p.abwc_ppm)], ["Load", rate(p.load_bps)], ["Capacity", rate(p.capacity_bps)]);
@@ -71,6 +74,7 @@ function range(g) {
 }
 
 follow(ask, (d) => {
+  if (d.full) current = null; // it may not be there any more
   for (const p of d.ports) current = p;
   facts();
   if (d.full || d.ports.length) load();
