@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -64,6 +65,39 @@ func TestLongPlanPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Await(`document.getElementById("about").textContent.includes("was altered after it was made") && document.querySelectorAll("#changes tr").length === 0`)
+}
+
+// TestLongPlanAgain: the page of a plan is live again once its server is, also where nothing has changed.
+func TestLongPlanAgain(t *testing.T) {
+	cfg := one(t)
+	cfg.Plan = filepath.Join(t.TempDir(), "up.plan")
+	serve := func() (stop func()) {
+		t.Helper()
+		s, err := Listen(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Addr = s.Addr().String()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ctx) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	stop := serve()
+	b := webtest.New(t, webtest.Options{}, cfg.Addr)
+	b.Open("http://" + cfg.Addr + "/plan")
+	b.Await(`document.getElementById("about").textContent.includes("is not there")`)
+	stop()
+	b.Await(`document.getElementById("about").textContent.startsWith("Not live")`)
+	stop = serve()
+	defer stop()
+	b.Await(`document.getElementById("about").textContent.includes("is not there")`)
+	b.Problems() // of the server that was gone
 }
 
 // TestReadOnce: what many browsers ask for all the time is made once, and again where it has changed.

@@ -13,6 +13,7 @@ async function load() {
     a = await r.json();
   } catch (e) {
     put(about, `Not live: ${e.message}`);
+    shown = ""; // so that the next answer is drawn, also where it is the same
     return;
   }
   if (JSON.stringify(a) === shown) return;
