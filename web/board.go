@@ -216,7 +216,7 @@ func (b *board) silence(now time.Time) {
 			r.Silent = true
 			b.put(&d.row, r)
 			for _, p := range d.ports {
-				b.put(&p.row, PortRow{ID: d.portID(p.name), Device: d.shownName(), Port: clean(p.name), State: api.StateUnknown, Reason: "its agent does not answer this page", Signals: []Signal{}})
+				b.put(&p.row, d.portWithout(p.name, api.StateUnknown, "its agent does not answer this page"))
 			}
 		}
 	}
@@ -257,12 +257,16 @@ func (b *board) deviceRow(d *boardDevice, s *api.Status, owner string) DeviceRow
 	if strings.HasPrefix(r.Waiting, "for ") { // an agent's; a controller's are whole sentences
 		r.Waiting = "waiting " + r.Waiting
 	}
+	late := s.OwnerSilent()
 	s = shown(s)
 	if d.name == "" {
 		r.Device = clean(s.Device)
 	}
 	r.Platform, r.Version, r.Shadow, r.DataPlane, r.Reason = clean(s.Platform), clean(s.Version), s.Shadow, s.DataPlane, clean(s.DataPlaneReason)
 	r.LastError, r.Profile, r.Hash, r.TPID, r.Interval, r.Ports = clean(s.Cycle.LastError), clean(s.Profile), clean(s.ProfileHash), s.TPID, s.IntervalNS, len(s.Ports)
+	if late {
+		r.DataPlane, r.Reason = api.DataPlaneUnknown, ownerSilent
+	}
 	for _, v := range s.Verdicts {
 		text := v.Level + ": " + v.What + ": "
 		if v.Port != "" {
@@ -276,6 +280,7 @@ func (b *board) deviceRow(d *boardDevice, s *api.Status, owner string) DeviceRow
 // putPorts puts the ports of a status on the board. One that is not in it any more stays, as
 // gone: its history is of interest then.
 func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
+	late := s != nil && s.OwnerSilent()
 	s = shown(s)
 	there := make(map[string]bool)
 	if s != nil {
@@ -291,16 +296,23 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 			}
 			at.state = p.State
 			at.history.add(p, now, b.samples())
+			if late {
+				b.put(&at.row, d.portWithout(p.Port, api.StateUnknown, ownerSilent))
+				continue
+			}
 			b.put(&at.row, d.portRow(p, s))
 		}
 	}
 	for _, at := range d.ports {
 		if !there[at.name] {
 			at.state = stateGone
-			b.put(&at.row, PortRow{ID: d.portID(at.name), Device: d.shownName(), Port: clean(at.name), State: stateGone, Reason: "its agent does not report it any more", Signals: []Signal{}})
+			b.put(&at.row, d.portWithout(at.name, stateGone, "its agent does not report it any more"))
 		}
 	}
 }
+
+// ownerSilent is why nothing is known of a device that another controller has driven.
+const ownerSilent = "no controller has reported it for 30 s"
 
 // stateGone is the state of a port that the device's agent does not report.
 const stateGone = "gone"
@@ -318,6 +330,11 @@ func (d *boardDevice) shownName() string {
 }
 
 func (d *boardDevice) portID(port string) string { return d.shownName() + ":" + clean(port) }
+
+// portWithout is a port without figures.
+func (d *boardDevice) portWithout(name, state, reason string) PortRow {
+	return PortRow{ID: d.portID(name), Device: d.shownName(), Port: clean(name), State: state, Reason: reason, Signals: []Signal{}}
+}
 
 func (d *boardDevice) portRow(p *api.Port, s *api.Status) PortRow {
 	r := PortRow{

@@ -130,6 +130,34 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestOwnerSilent: the ports of a device that no controller drives do not stay as its last owner left them.
+func TestOwnerSilent(t *testing.T) {
+	own := status("s1", live("p1", 1000, 100))
+	s := status("s1")
+	s.Waiting, s.Elsewhere, s.Time = "no controller drives s1", own, time.Now()
+	b := newBoard(&Config{Status: func(string) *api.Status { return s }, Owner: func(string) string { return "" }})
+	d := &boardDevice{name: "s1", byName: make(map[string]*boardPort)}
+	b.devices = []*boardDevice{d}
+	for _, c := range []struct {
+		age         time.Duration
+		port, plane string
+	}{
+		{12 * time.Second, "s1:p1 live 900", api.DataPlaneLeased},
+		{31 * time.Second, "s1:p1 unknown 0", api.DataPlaneUnknown},
+		{time.Second, "s1:p1 live 900", api.DataPlaneLeased}, // of the next owner
+	} {
+		own.Time = s.Time.Add(-c.age)
+		b.look(d)
+		var r DeviceRow
+		if err := json.Unmarshal(d.row.text, &r); err != nil {
+			t.Fatal(err)
+		}
+		if all, _, _ := b.since(place{}, "", ""); rows(t, all) != c.port || r.DataPlane != c.plane || r.Waiting != s.Waiting {
+			t.Errorf("%v: %s, %+v; want %s, %s", c.age, rows(t, all), r, c.port, c.plane)
+		}
+	}
+}
+
 // TestHistory: the newest samples are kept in their order, so many at most, and what is the same as
 // before is none.
 func TestHistory(t *testing.T) {

@@ -70,6 +70,15 @@ type Status struct {
 	ConfigHash string  `json:"config_hash"` // inventory.Fleet.Hash of the configuration that runs, as far as it concerns the device; "" when waiting
 }
 
+// ownerLate is how old an owner's status is at least where no owner is left: an owner publishes it
+// at most 12 s apart.
+const ownerLate = 30 * time.Second
+
+// OwnerSilent returns whether Elsewhere is so old that it does not have what the device does now.
+func (s *Status) OwnerSilent() bool {
+	return s.Elsewhere != nil && s.Time.Sub(s.Elsewhere.Time) > ownerLate
+}
+
 // Drift is what the last check found that is not as it was approved, and that the agent does
 // not restore by itself.
 type Drift struct {

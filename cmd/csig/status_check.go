@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,6 +73,9 @@ func judgeStatus(s *api.Status) (code int, why string) {
 	if s.Waiting != "" {
 		if s.Elsewhere != nil {
 			code, why = judgeStatus(s.Elsewhere)
+			if s.OwnerSilent() {
+				return max(code, checkWarning), fmt.Sprintf("waits: %s; the owner's last status, %v ago: %s", s.Waiting, s.Time.Sub(s.Elsewhere.Time).Round(time.Second), why)
+			}
 			return code, "the owner's: " + why
 		}
 		return checkWarning, "waits: " + s.Waiting

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -76,6 +77,15 @@ func TestStatusInAWindow(t *testing.T) {
 	}
 }
 
+// elsewhere makes a status that of a controller which is not the owner, whose own is so old.
+func elsewhere(age time.Duration, state string) func(*api.Status) {
+	return func(s *api.Status) {
+		own := *s
+		own.Ports[0].State = state
+		*s = api.Status{Waiting: "no controller drives tor1", Time: own.Time.Add(age), Elsewhere: &own}
+	}
+}
+
 // Exit codes are those of monitoring plugins.
 func TestStatusForMonitoring(t *testing.T) {
 	for _, c := range []struct {
@@ -105,6 +115,9 @@ func TestStatusForMonitoring(t *testing.T) {
 		{"a cycle that hangs", func(s *api.Status) { s.Cycle.Hangs = true }, checkCritical, "no cycle ends"},
 		{"a setup that is not complete", func(s *api.Status) { s.SetupIncomplete = true }, checkWarning, "the setup is not complete"},
 		{"waits", func(s *api.Status) { s.Waiting = "for a configuration" }, checkWarning, "waits: for a configuration"},
+		{"another controller drives it", elsewhere(12*time.Second, api.StateLive), checkOK, "the owner's: tor1: 1 port: 1 live"},
+		{"no controller drives it", elsewhere(2*time.Hour, api.StateLive), checkWarning, "waits: no controller drives tor1; the owner's last status, 2h0m0s ago: tor1: 1 port: 1 live"},
+		{"no controller drives it, and it was stale", elsewhere(2*time.Hour, api.StateStale), checkCritical, "waits: no controller drives tor1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sampleStatus()
