@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/csig-agent/csig/cmd/process"
 )
@@ -39,7 +40,7 @@ func run(args []string) int {
 	root.SetArgs(args)
 	out := &checkedWriter{w: os.Stdout}
 	root.SetOut(out)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = out.err
 	}
@@ -54,5 +55,8 @@ func run(args []string) int {
 		return exit.code
 	}
 	fmt.Fprintln(os.Stderr, "csig:", err)
+	if cmd.CommandPath() == "csig status" && slices.Contains(args, "--check") { // 1 is a warning to a monitoring system
+		return checkUnknown
+	}
 	return 1
 }

@@ -35,7 +35,7 @@ monitoring plugins use: 0 all ports are live or do what the file asks for, 1
 warning (a link is down, a port waits for its first window, the agent waits or
 runs with --dry-run, a change of its file was refused), 2 critical (no agent
 answers, rules are refused, lost or stale, cycles fail), 3 unknown (the answer
-could not be read).`,
+could not be read, or the command line is wrong).`,
 		Example: `  csig status
   csig status --watch
   csig status --check
