@@ -122,6 +122,7 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 func (d *Daemon) Open(ctx context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
+	d.users.watch.Note(d.cfg.File, nil, nil) // also where it is not read
 	err := d.checkOffMarker()
 	if err == nil {
 		err = d.revertAfterRestart()
@@ -157,8 +158,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 
 // load reads the daemon's own file and opens what it needs.
 func (d *Daemon) load(ctx context.Context) (*running, error) {
-	d.noteFile()
-	fleet, err := d.cfg.Load(d.cfg.File)
+	fleet, err := d.read()
 	if err != nil {
 		return nil, err
 	}

@@ -22,29 +22,20 @@ type userFile struct {
 	watch  inventory.Watch
 }
 
-// files are the daemon's file and those that it includes.
-func (d *Daemon) files() []string {
-	files := []string{d.cfg.File}
-	if r := d.current(); r != nil {
-		if all := r.fleet.Files(); len(all) > 1 { // the first is the file itself
-			files = append(files, all[1:]...)
-		}
-	}
-	return files
-}
-
-// noteFile remembers the daemon's file as it is being read.
-func (d *Daemon) noteFile() {
+// read reads the daemon's file, and remembers it, with those that it includes, as it was then.
+func (d *Daemon) read() (*inventory.Fleet, error) {
 	theirs, err := foreign(d.cfg.File)
 	d.users.theirs = err == nil && theirs
-	d.users.watch.Note(d.files()...)
+	fleet, err := d.cfg.Load(d.cfg.File)
+	d.users.watch.Note(d.cfg.File, fleet, err)
+	return fleet, err
 }
 
 // lookAtFile puts the daemon's file in force where a user has changed it.
 func (d *Daemon) lookAtFile(ctx context.Context) {
 	d.change.Lock()
 	defer d.change.Unlock()
-	if !d.users.watch.Changed(d.files()...) {
+	if !d.users.watch.Changed() {
 		return
 	}
 	theirs, err := foreign(d.cfg.File)
@@ -52,7 +43,8 @@ func (d *Daemon) lookAtFile(ctx context.Context) {
 	case missing && !d.users.theirs:
 		return // nothing is lost of ours that is not in force
 	case !missing && !theirs && err == nil:
-		d.noteFile() // csig wrote it, and runs it
+		d.users.theirs = false // csig wrote it, and runs it
+		d.users.watch.Note(d.cfg.File, nil, nil)
 		return
 	}
 	d.reload(ctx)
@@ -119,11 +111,10 @@ func (d *Daemon) tryReload(ctx context.Context) (busy bool, err error) {
 	if err := d.Admit(ctx, api.Operator{}); err != nil {
 		return true, err
 	}
-	d.noteFile()
-	if err := d.checkOffMarker(); err != nil {
-		return false, err
+	fleet, err := d.read()
+	if off := d.checkOffMarker(); off != nil {
+		err = off
 	}
-	fleet, err := d.cfg.Load(d.cfg.File)
 	if err == nil {
 		_, err = fleet.LocalDevice()
 	}
@@ -134,7 +125,5 @@ func (d *Daemon) tryReload(ctx context.Context) (busy bool, err error) {
 		return false, err
 	}
 	d.bypassed()
-	err = d.putInForce(ctx, fleet, nil)
-	d.noteFile() // with the files that it includes
-	return false, err
+	return false, d.putInForce(ctx, fleet, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -89,6 +90,35 @@ func TestReload(t *testing.T) {
 			looked()
 			r.write(t, seven)
 			looked()
+		}, lm: 7},
+		{name: "a change that is saved while the one before it is put in force", edit: func(c *DaemonConfig) {
+			loads := 0
+			c.Load = func(path string) (*inventory.Fleet, error) {
+				f, err := inventory.Load(path)
+				if loads++; loads == 2 { // the first was the start
+					err = errors.Join(err, os.WriteFile(path, []byte(seven+"# saved again\n"), 0o640))
+				}
+				return f, err
+			}
+		}, do: func(t *testing.T, r *reloaded) {
+			r.write(t, changed("lm: 5", "lm: 9"))
+			looked()
+			looked()
+		}, lm: 7},
+		{name: "a mistake in another file that it now includes, which is corrected", do: func(t *testing.T, r *reloaded) {
+			more := filepath.Join(filepath.Dir(r.cfg.File), "more.yaml")
+			for _, text := range []string{"format: csig.fleet/v1\nwrong: 1\n", "format: csig.fleet/v1\n"} {
+				if err := os.WriteFile(more, []byte(text), 0o640); err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(text, "wrong") {
+					r.write(t, seven+"include: more.yaml\n")
+				}
+				looked()
+				if s := r.Status().Reload; s == nil || strings.Contains(text, "wrong") != strings.Contains(s.Error, "more.yaml:2:") {
+					t.Errorf("%q: %+v", text, s)
+				}
+			}
 		}, lm: 7},
 		{name: "no file", do: func(t *testing.T, r *reloaded) {
 			if err := os.Remove(r.cfg.File); err != nil {

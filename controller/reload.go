@@ -93,13 +93,13 @@ func (m *members) follow(ctx context.Context) {
 		defer ticks.Stop()
 		looks = ticks.C
 	}
-	m.watch.Note(m.fleet.Files()...)
+	m.watch.Note(m.fleet.Path, m.fleet, nil)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-looks:
-			if m.watch.Changed(m.fleet.Files()...) {
+			if m.watch.Changed() {
 				m.reload(ctx)
 			}
 		case <-m.cfg.Reload:
@@ -116,8 +116,8 @@ func (m *members) follow(ctx context.Context) {
 // reload reads the fleet file. One that is bad changes nothing.
 func (m *members) reload(ctx context.Context) {
 	log := m.cfg.Agent.Log.WithField("fleet", m.fleet.Path)
-	m.watch.Note(m.fleet.Files()...)
 	fleet, err := device.LoadFleet(m.fleet.Path)
+	m.watch.Note(m.fleet.Path, fleet, err)
 	var devices []*inventory.Device
 	if err == nil {
 		devices, err = Devices(fleet)
@@ -130,7 +130,6 @@ func (m *members) reload(ctx context.Context) {
 		return
 	}
 	m.fleet = fleet
-	m.watch.Note(fleet.Files()...)
 	added, removed := m.set(ctx, devices)
 	m.cfg.Statuses.drives(fleet, devices)
 	m.cfg.Statuses.reloaded(last)

@@ -34,11 +34,12 @@ func TestReload(t *testing.T) {
 	fleet := func(devices ...string) string {
 		return "format: csig.fleet/v1\nprofile: {name: x, tpid: 0x88a8, interval: 200ms, signals: {abw: {buckets: log-100M}}}\nvlan_tpids: [0x8100]\ndevices:\n" + strings.Join(devices, "")
 	}
-	write(fleet(remote("a", socket("a")), remote("b", socket("b")), remote("c", socket("c"))))
+	write(fleet(remote("a", socket("a")), remote("b", socket("b"))))
 	first, err := inventory.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	write(fleet(remote("a", socket("a")), remote("b", socket("b")), remote("c", socket("c")))) // before it runs the first
 	lines := make(chan *logrus.Entry, 100)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -68,21 +69,36 @@ func TestReload(t *testing.T) {
 	}
 	since := answers("a")
 	answers("b")
+	if e := <-lines; e.Level != logrus.InfoLevel || e.Data["devices"] != 3 {
+		t.Errorf("a change while it starts: %s %v", e.Message, e.Data)
+	}
 	answers("c")
 
-	write(fleet(remote("a", socket("a")), "  - {name: b\n"))
-	if e := <-lines; e.Level != logrus.ErrorLevel || !strings.Contains(e.Data["error"].(string), path+":") {
+	more := filepath.Join(dir, "more.yaml")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(more, []byte("format: csig.fleet/v1\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("wrong: 1\n")
+	write(fleet(remote("a", socket("a")), remote("b", socket("b"))) + "include: more.yaml\n")
+	if e := <-lines; e.Level != logrus.ErrorLevel || !strings.Contains(e.Data["error"].(string), more+":2:") {
 		t.Errorf("a mistake: %s %v", e.Message, e.Data)
 	}
-	if r := statuses.Reload(); r == nil || !strings.Contains(r.Error, path+":") || r.Time.IsZero() {
+	if r := statuses.Reload(); r == nil || !strings.Contains(r.Error, more+":2:") || r.Time.IsZero() {
 		t.Errorf("a mistake, in metrics: %+v", r)
 	}
 	answers("c")
+	put("")
+	if e := <-lines; e.Level != logrus.InfoLevel || e.Data["devices"] != 2 || e.Data["stopped"] != 1 {
+		t.Errorf("the mistake is corrected: %s %v", e.Message, e.Data)
+	}
 
 	write(fleet(remote("a", socket("a")), remote("b", socket("moved")), remote("d", socket("d"))))
 	wish <- struct{}{}
 	e := <-lines
-	if e.Level != logrus.InfoLevel || e.Data["devices"] != 3 || e.Data["started"] != 2 || e.Data["stopped"] != 2 {
+	if e.Level != logrus.InfoLevel || e.Data["devices"] != 3 || e.Data["started"] != 2 || e.Data["stopped"] != 1 {
 		t.Errorf("a change: %s %v", e.Message, e.Data)
 	}
 	if r := statuses.Reload(); r == nil || r.Error != "" {

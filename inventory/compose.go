@@ -25,7 +25,7 @@ func (c *compiler) compose() *Fleet {
 		c.profile = first.readProfile(nil)
 		c.readWaiting()
 	}
-	f := &Fleet{Profile: c.profile.profile, index: &index{origins: c.origins}}
+	f := &Fleet{Profile: c.profile.profile, index: &index{origins: c.origins, looks: c.looks}}
 	c.readDomain(f)
 	if c.full() {
 		return f

@@ -215,6 +215,7 @@ func (f *Fleet) Warnings() Errors { return f.warnings }
 type index struct {
 	devices, hosts map[string]int
 	origins        *origins
+	looks          []look
 }
 
 func (f *Fleet) deviceAt(name string) (int, bool) {

@@ -66,6 +66,8 @@ func (c *compiler) bytes(name string, included bool) (data []byte, again int, er
 	if n, known := c.names[name]; known {
 		return nil, n, nil
 	}
+	was := look{path: name}
+	defer func() { c.looked(was) }()
 	file, err := c.fs.open(name, included)
 	if err != nil {
 		return nil, -1, err
@@ -75,6 +77,7 @@ func (c *compiler) bytes(name string, included bool) (data []byte, again int, er
 	if err != nil {
 		return nil, -1, err
 	}
+	was.info = info // before it is read: what is saved meanwhile is a change
 	if n := slices.IndexFunc(c.read, func(other fs.FileInfo) bool { return os.SameFile(other, info) }); n >= 0 {
 		c.names[name] = n
 		return nil, n, nil
@@ -91,22 +94,30 @@ func (c *compiler) bytes(name string, included bool) (data []byte, again int, er
 
 func load(name string, fsys files) (*Fleet, error) {
 	c, f, err := compile(name, fsys)
-	if err != nil {
-		return nil, err
+	if err == nil && len(c.errs) > 0 {
+		err = c.errs.finish()
 	}
-	if len(c.errs) > 0 {
-		return nil, c.errs.finish()
+	if err != nil {
+		return nil, &loadError{err, c.looks}
 	}
 	f.Path = name
 	f.warnings = c.warnings.finish()
 	return f, nil
 }
 
+// loadError is why there is no fleet, and which files would have been it.
+type loadError struct {
+	error
+	looks []look
+}
+
+func (e *loadError) Unwrap() error { return e.error }
+
 // compile makes what it can of a fleet, and notes what is wrong with it.
 func compile(name string, fsys files) (*compiler, *Fleet, error) {
 	c := newCompiler(fsys)
 	if _, err := c.file(name, nil, 0); err != nil {
-		return nil, nil, fmt.Errorf("fleet file: %w", err)
+		return c, nil, fmt.Errorf("fleet file: %w", err)
 	}
 	return c, c.compose(), nil
 }
@@ -128,6 +139,7 @@ type compiler struct {
 	sources  []source       // of the files, by number
 	read     []fs.FileInfo  // as sources
 	names    map[string]int // numbers of the files, by each name they were met under
+	looks    []look         // for a Watch
 	sparse   bool           // the policy's schedule was reported as too slow
 	errs     Errors
 	warnings Errors
@@ -159,6 +171,13 @@ type compiler struct {
 	// of the ports that there are.
 	anyPort []*composedPort
 	specs   [][]givenLM
+}
+
+// looked is what Watch is to look at again, within bounds.
+func (c *compiler) looked(l look) {
+	if len(c.looks) < 2*maxFiles {
+		c.looks = append(c.looks, l)
+	}
 }
 
 func (c *compiler) full() bool { return len(c.errs) >= maxErrors }
@@ -316,6 +335,8 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 			full = filepath.Join(filepath.Dir(p.src.name), pattern)
 		}
 		names, err := c.fs.glob(full)
+		slices.Sort(names)
+		c.looked(lookFor(full, names))
 		switch {
 		case err != nil || pattern == "":
 			p.errorf(item, "* stands for letters of a name, ? for one", "include: %q is not a pattern of file names", pattern)
@@ -328,7 +349,6 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 			p.errorf(item, "", "include: files include each other more than %d deep", maxInclude)
 			continue
 		}
-		slices.Sort(names)
 		wild := strings.ContainsAny(pattern, `*?[\`)
 		for _, name := range names {
 			if len(c.names) >= maxFiles {

@@ -1,51 +1,90 @@
 package inventory
 
-import "os"
+import (
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
 
 // Watch finds changes of the files that a fleet was read from. The zero Watch has noted none.
 type Watch struct {
-	noted []stamp
-	seen  []stamp // by the last Changed
+	noted []look
+	seen  []look // by the last Changed
 }
 
-// stamp is a file as it was; nil where there was none.
-type stamp struct{ os.FileInfo }
-
-// Note remembers the files as they are now, while they are read.
-func (w *Watch) Note(files ...string) { w.noted = stamps(files) }
+// Note remembers the files that Load has opened for a fleet, or for its error, as they were
+// then, and which ones the patterns of includes had found; for neither the one at path, as it
+// is now.
+func (w *Watch) Note(path string, fleet *Fleet, err error) {
+	w.noted = nil
+	if failed := (*loadError)(nil); fleet != nil && fleet.index != nil {
+		w.noted = slices.Clone(fleet.index.looks)
+	} else if errors.As(err, &failed) {
+		w.noted = slices.Clone(failed.looks)
+	}
+	if len(w.noted) == 0 {
+		w.noted = []look{{path: path}}
+	}
+	for i, l := range w.noted {
+		if !l.pattern && l.info == nil { // it may be there, and refuse to be opened
+			w.noted[i] = l.again()
+		}
+	}
+}
 
 // Changed reports whether the files are others than those that were noted, and the same as at
 // the call before: of one that an editor still writes it waits for the end.
-func (w *Watch) Changed(files ...string) bool {
-	now := stamps(files)
-	settled := sameStamps(now, w.seen)
+func (w *Watch) Changed() bool {
+	now := make([]look, len(w.noted))
+	for i, l := range w.noted {
+		now[i] = l.again()
+	}
+	settled := slices.EqualFunc(now, w.seen, look.same)
 	w.seen = now
-	return settled && !sameStamps(now, w.noted)
+	return settled && !slices.EqualFunc(now, w.noted, look.same)
 }
 
-func stamps(files []string) []stamp {
-	out := make([]stamp, len(files))
-	for i, file := range files {
-		out[i].FileInfo, _ = os.Stat(file) // what cannot be read is not there
-	}
-	return out
+// look is what a path, or a pattern of paths, led to.
+type look struct {
+	path    string
+	pattern bool
+	info    os.FileInfo       // of a path; nil: there was no file
+	found   [sha256.Size]byte // the names, by a pattern
 }
 
-func sameStamps(a, b []stamp) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !a[i].same(b[i]) {
-			return false
+// lookFor is a pattern with what it finds. Names that begin with a dot are left out, as a shell
+// does: editors make such files while others are edited.
+func lookFor(pattern string, found []string) look {
+	l := look{path: pattern, pattern: true}
+	names := sha256.New()
+	for _, name := range found {
+		if !strings.HasPrefix(filepath.Base(name), ".") || strings.HasPrefix(filepath.Base(pattern), ".") {
+			names.Write([]byte(name + "\x00"))
 		}
 	}
-	return true
+	names.Sum(l.found[:0])
+	return l
 }
 
-func (s stamp) same(o stamp) bool {
-	if s.FileInfo == nil || o.FileInfo == nil {
-		return s.FileInfo == o.FileInfo
+func (l look) again() look {
+	if l.pattern {
+		found, _ := filepath.Glob(l.path)
+		slices.Sort(found)
+		return lookFor(l.path, found)
 	}
-	return os.SameFile(s.FileInfo, o.FileInfo) && s.Size() == o.Size() && s.ModTime().Equal(o.ModTime())
+	l.info, _ = os.Stat(l.path) // what cannot be read is not there
+	return l
+}
+
+func (l look) same(o look) bool {
+	if l.path != o.path || l.found != o.found {
+		return false
+	}
+	if l.info == nil || o.info == nil {
+		return l.info == o.info
+	}
+	return os.SameFile(l.info, o.info) && l.info.Size() == o.info.Size() && l.info.ModTime().Equal(o.info.ModTime())
 }

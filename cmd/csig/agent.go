@@ -189,19 +189,17 @@ func fleetOfPage(file string) func() (*inventory.Fleet, []string) {
 	var (
 		watch inventory.Watch
 		fleet *inventory.Fleet
-		files = []string{file}
 		names = []string{""}
 	)
 	load := func() {
-		watch.Note(files...)
-		if f, err := device.LoadFleet(file); err == nil { // what is wrong with it, the agent says
-			fleet, files = f, f.Files()
-			watch.Note(files...)
+		f, err := device.LoadFleet(file)
+		if watch.Note(file, f, err); err == nil { // what is wrong with it, the agent says
+			fleet = f
 		}
 	}
 	load()
 	return func() (*inventory.Fleet, []string) {
-		if watch.Changed(files...) {
+		if watch.Changed() {
 			load()
 		}
 		return fleet, names
