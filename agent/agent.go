@@ -147,9 +147,7 @@ func New(cfg Config) (*Agent, error) {
 	for i, p := range cfg.Device.Ports {
 		a.ports = append(a.ports, newPort(a.pipe, i, newRecords(len(cfg.Device.Ports), pack), p))
 	}
-	if cfg.Records != nil {
-		a.keepRecords(cfg.Records)
-	}
+	a.keepRecords()
 	return a, nil
 }
 

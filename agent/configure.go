@@ -191,6 +191,10 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 		}
 		return err
 	}
+	if old != nil {
+		old.agent.keepLast(r.agent)
+		r.agent.keepRecords() // only now: what is taken over was the old one's as long as it could run again
+	}
 	d.launch(r)
 	if old != nil {
 		if err := old.close(r); err != nil {
@@ -299,9 +303,6 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 				p.continueFrom(q, a.hash == old.hash)
 			}
 		}
-	}
-	if a.cfg.Records != nil {
-		a.keepRecords(a.cfg.Records)
 	}
 }
 

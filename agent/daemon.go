@@ -274,6 +274,12 @@ func (r *running) halt() {
 	}
 }
 
+// end is halt of one that does not run again.
+func (r *running) end() {
+	r.halt()
+	r.agent.keepLast(nil)
+}
+
 func (d *Daemon) show(r *running) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -298,7 +304,7 @@ func (d *Daemon) bypassed() {
 	if r == nil || !errors.As(d.checkOffMarker(), &off) {
 		return
 	}
-	r.halt()
+	r.end()
 	d.wait("for a configuration: " + off.Error())
 	if err := r.close(nil); err != nil {
 		d.cfg.Log.WithError(err).Warn("closing what the configuration used that csig off took off")
@@ -402,10 +408,7 @@ func (d *Daemon) Close() error {
 	if r == nil {
 		return nil
 	}
-	r.halt()
-	if d.cfg.Records != nil {
-		r.agent.keepLast(d.cfg.Records)
-	}
+	r.end()
 	return r.close(nil)
 }
 

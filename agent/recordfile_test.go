@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,11 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // TestRecordFile: a file has what the agent remembers, and what is of another port or broken
@@ -38,7 +41,7 @@ func TestRecordFile(t *testing.T) {
 		cycles(t, a, 4)
 		src.rate = 900e6
 		cycles(t, a, 4)
-		a.keepLast(cfg.Records)
+		a.keepLast(nil)
 		if want, err = a.Why("swp1"); err != nil {
 			t.Fatal(err)
 		}
@@ -108,6 +111,90 @@ func TestRecordFile(t *testing.T) {
 		if _, err := api.KeptWhy(other, "swp1"); err == nil || !strings.Contains(err.Error(), "no line of it is a csig.record/v1") {
 			t.Errorf("a file of another kind: %v", err)
 		}
+	}
+}
+
+// TestLastRecords: the last record of a port that ends is in the file once, as its configuration
+// had it, whatever ends it; one that goes on is not, and has the configuration that it ends with.
+func TestLastRecords(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(t *testing.T, k *keeper)
+	}{
+		{"another profile", func(t *testing.T, k *keeper) { k.configure(t, changed("log-1G", "log-10G")) }},
+		{"another port", func(t *testing.T, k *keeper) { k.configure(t, changed("swp1", "swp2")) }},
+		{"the same profile and port", func(t *testing.T, k *keeper) { k.configure(t, changed("lm: 5", "lm: 5, mtu: 9216")) }},
+		{"csig off", func(t *testing.T, k *keeper) {
+			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"csig off that bypasses it", func(t *testing.T, k *keeper) {
+			if err := api.WriteOffMarker(k.cfg.OffMarker, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			k.configure(t, deviceText)
+		}},
+		{"another configuration that the device refuses", func(t *testing.T, k *keeper) {
+			k.with(func(r *recorder) { r.apply = &vendors.PermanentError{Err: errors.New("table full")} })
+			if err := k.Configure(t.Context(), []byte(deviceText+"policy: {on_stale: strip, damping: {hold: 3}}\n"), ""); !isRefusal(err) {
+				t.Fatal(err)
+			}
+			k.with(func(r *recorder) { r.apply, r.update = nil, errors.New("busy") }) // which ends the record
+		}},
+		{"its end", func(*testing.T, *keeper) {}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "records")
+			var last api.Record
+			synctest.Test(t, func(t *testing.T) {
+				var f *RecordFile
+				k := newKeeper(t, &recorder{}, func(c *DaemonConfig) {
+					var err error
+					if f, err = OpenRecordFile(path, c.Log); err != nil {
+						t.Fatal(err)
+					}
+					c.Records, c.OffMarker = f, c.File+".off"
+				})
+				k.begin(t)
+				k.configure(t, deviceText)
+				time.Sleep(20 * interval)
+				w, err := k.Why("swp1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = w.Records[len(w.Records)-1]
+				tc.do(t, k)
+				time.Sleep(5 * interval)
+				k.close(t)
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for line := range strings.Lines(string(text)) {
+				var r api.KeptRecord
+				if err := json.Unmarshal([]byte(line), &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Hold != 0 || r.OnStale != "conservative" {
+					t.Errorf("a record of a configuration that did not run: hold %d, on_stale %s", r.Hold, r.OnStale)
+				}
+				if r.Port == "swp1" && r.Record.First.At.Equal(last.First.At) {
+					n++
+					if r.Record.Cycles < last.Cycles {
+						t.Errorf("%d cycles, want %d", r.Record.Cycles, last.Cycles)
+					}
+				}
+			}
+			if n != 1 {
+				t.Errorf("it is %d times in the file", n)
+			}
+		})
 	}
 }
 

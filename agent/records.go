@@ -167,11 +167,14 @@ func (a *Agent) rememberLocked(c *cycleRecord) {
 	}
 }
 
-// keepRecords has the records of all ports kept in a file. The last one of each is kept by
-// keepLast.
-func (a *Agent) keepRecords(f *RecordFile) {
+// keepRecords has the records of all ports kept in the file, where there is one. The last one
+// of each is kept by keepLast.
+func (a *Agent) keepRecords() {
+	if a.cfg.Records == nil {
+		return
+	}
 	for i := range a.ports {
-		a.ports[i].records.over = func(r *record) { a.keepRecord(f, &a.ports[i], r) }
+		a.ports[i].records.over = func(r *record) { a.keepRecord(a.cfg.Records, &a.ports[i], r) }
 	}
 }
 
@@ -187,13 +190,24 @@ func (a *Agent) keepRecord(f *RecordFile, p *port, r *record) {
 	a.dropped = !kept || a.dropped && len(f.queue) > cap(f.queue)/2
 }
 
-// keepLast keeps the records that no other has ended, of an agent that ends.
-func (a *Agent) keepLast(f *RecordFile) {
+// keepLast keeps the records that no other has ended, of an agent that ends. Those of ports
+// that the next one (nil: there is none) has taken over go on.
+func (a *Agent) keepLast(next *Agent) {
+	if a.cfg.Records == nil {
+		return
+	}
+	over := map[*records]bool{}
+	if next != nil {
+		for i := range next.ports {
+			over[next.ports[i].records] = true
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.ports {
-		if r := a.ports[i].records.newest(); r != nil {
-			a.keepRecord(f, &a.ports[i], r)
+		p := &a.ports[i]
+		if r := p.records.newest(); r != nil && !over[p.records] {
+			a.keepRecord(a.cfg.Records, p, r)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
 	ctx, cancel := d.changing(ctx, d.current())
 	defer cancel()
 	if r := d.current(); r != nil {
-		r.halt()
+		r.end()
 		err = r.driver.Remove(ctx)
 		d.wait("for csig off to be run again: the removal is not finished")
 		if err = errors.Join(err, r.close(nil)); err != nil {
