@@ -173,12 +173,19 @@ func (f *RecordFile) checked(err error) error {
 }
 
 // put appends a record, to the next file where this one is full. A file that fails is opened
-// again for the next record.
+// again for the next record; one that is full and cannot become the older one takes none.
 func (f *RecordFile) put(r *api.KeptRecord) error {
+	var err error
 	if f.file == nil {
-		if err := f.open(); err != nil {
-			return err
+		err = f.open()
+	}
+	if err == nil && f.size >= recordFile {
+		if err = f.end(); err == nil {
+			err = f.open()
 		}
+	}
+	if err != nil {
+		return err
 	}
 	line, err := json.Marshal(r)
 	if err != nil {

@@ -280,6 +280,36 @@ func TestRecordFileIsFull(t *testing.T) {
 	}
 }
 
+// TestRecordFileStaysFull: a full file that cannot become the older one grows no more, is a failure,
+// and takes records again once it can.
+func TestRecordFileStaysFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	log, hook := test.NewNullLogger()
+	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
+	record := &api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", 1<<20-2000)}}
+	if err := os.MkdirAll(filepath.Join(path+api.OlderRecords, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		f.take(record)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > recordFile+1<<20 || f.Err() == nil || len(hook.Entries) != 1 {
+		t.Errorf("%d bytes, %v; its failure: %v, %d lines of the log", info.Size(), err, f.Err(), len(hook.Entries))
+	}
+	if err := os.RemoveAll(path + api.OlderRecords); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		f.take(record)
+	}
+	if err := errors.Join(f.Err(), f.end()); err != nil {
+		t.Error(err)
+	}
+	if w, err := api.KeptWhy(path, "swp1"); err != nil || len(w.Records) < 18 {
+		t.Errorf("%d records, %v", len(w.Records), err)
+	}
+}
+
 // TestRecordFileFails: a disk that takes nothing is reported once, and is a failure until it has
 // taken a record again.
 func TestRecordFileFails(t *testing.T) {
