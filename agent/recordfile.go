@@ -92,9 +92,17 @@ func (f *RecordFile) add(r *api.KeptRecord) bool {
 	case f.queue <- r:
 		return true
 	default:
+		f.failure.CompareAndSwap(nil, &errSlowFile) // which the agent logs
 		return false
 	}
 }
+
+// errSlowFile is the failure of a disk that does not keep up, or hangs. Who meets it waits for no
+// disk, and so sets it at once; it ends when there is room again for long.
+var errSlowFile = errors.New("records come faster than their file takes them")
+
+// room reports whether there is some for long: a disk that is slow takes a record now and then.
+func (f *RecordFile) room() bool { return len(f.queue) <= cap(f.queue)/2 }
 
 // Close writes what waits. Nothing is added any more.
 func (f *RecordFile) Close() error {
@@ -112,12 +120,13 @@ func (f *RecordFile) Err() error {
 }
 
 func (f *RecordFile) note(err error) {
-	switch {
+	switch slow := f.slow(); {
+	case err == nil && slow && !f.room():
 	case err == nil:
-		if f.failure.Swap(nil) != nil {
+		if f.failure.Swap(nil) != nil && !slow {
 			f.log.Info("records of ports are written to their file again")
 		}
-	case f.failure.Swap(&err) == nil:
+	case f.failure.Swap(&err) == nil || slow:
 		f.log.WithError(err).Error("records of ports cannot be written to their file: they are in memory alone until that works")
 	}
 }
@@ -145,13 +154,17 @@ func (f *RecordFile) write() {
 // take puts a record, to the disk at once where the one before it failed.
 func (f *RecordFile) take(r *api.KeptRecord) {
 	err := f.put(r)
-	if err == nil && f.Err() != nil && f.file != nil {
+	if err == nil && (f.Err() == nil || f.slow() && !f.room()) {
+		return
+	}
+	if err == nil && f.file != nil {
 		err = f.flush()
 	}
-	if err != nil || f.Err() != nil {
-		f.note(err)
-	}
+	f.note(err)
 }
+
+// slow reports whether the failure is that of add.
+func (f *RecordFile) slow() bool { return f.failure.Load() == &errSlowFile }
 
 // flush writes what is buffered. A file that fails is closed.
 func (f *RecordFile) flush() error {

@@ -230,6 +230,39 @@ func TestSlowRecordFile(t *testing.T) {
 	if n := len(hook.Entries); n != 2 {
 		t.Errorf("%d lines of the log, want another one", n)
 	}
+
+	// Until its disk takes them again, and has caught up: a failure.
+	f.path, f.log = filepath.Join(t.TempDir(), "records"), cfg.Log
+	for len(f.queue) > 0 {
+		if err := f.Err(); err == nil || !strings.Contains(err.Error(), "faster") {
+			t.Errorf("with %d records that wait: %v", len(f.queue), err)
+		}
+		if len(f.queue) == 5 { // the last before there is room
+			f.note(nil) // as every 30 s
+		}
+		f.take(<-f.queue)
+		if f.room() {
+			break
+		}
+	}
+	if err := f.Err(); err != nil || len(f.queue) != 4 {
+		t.Errorf("with %d records that wait: %v", len(f.queue), err)
+	}
+	// A disk that fails while it is slow is logged as one that fails.
+	for range 5 {
+		keep()
+	}
+	f.note(syscall.EIO)
+	if n := len(hook.Entries); !errors.Is(f.Err(), syscall.EIO) || n != 3 || hook.LastEntry().Level != logrus.ErrorLevel {
+		t.Errorf("%v, %d lines of the log, the last %+v", f.Err(), n, hook.LastEntry())
+	}
+	keep()
+	if !errors.Is(f.Err(), syscall.EIO) {
+		t.Errorf("the failure is hidden by %v", f.Err())
+	}
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestRecordFileIsFull: a full file makes room for another, and one that fails is opened again.

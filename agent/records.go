@@ -186,8 +186,7 @@ func (a *Agent) keepRecord(f *RecordFile, p *port, r *record) {
 	if !kept && !a.dropped {
 		a.log.Warn("records of ports come faster than their file takes them: some are in memory alone")
 	}
-	// Until there is room again for long: a disk that is slow takes one now and then.
-	a.dropped = !kept || a.dropped && len(f.queue) > cap(f.queue)/2
+	a.dropped = !kept || a.dropped && !f.room()
 }
 
 // keepLast keeps the records that no other has ended, of an agent that ends. Those of ports
