@@ -103,16 +103,29 @@ const (
 )
 
 // KeptWhy is what a file of records, and the older one, say of a port: the newest ones.
-func KeptWhy(path, port string) (*Why, error) {
+func KeptWhy(path, port string) (w *Why, err error) {
+	for range 3 { // where the file becomes the older one meanwhile: 16 MiB are not written while 16 MiB are read
+		before, _ := os.Stat(path)
+		w, err = keptWhy(path, port)
+		if after, _ := os.Stat(path); os.SameFile(before, after) || before == nil && after == nil {
+			break
+		}
+	}
+	return w, err
+}
+
+func keptWhy(path, port string) (*Why, error) {
 	w := &Why{Format: WhyFormat, Port: port, Records: []Record{}}
+	older := false
 	for _, name := range []string{path + OlderRecords, path} {
 		f, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) && name != path {
+		if errors.Is(err, fs.ErrNotExist) && (name != path || older) { // a full one is the older one before another begins
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		older = name != path
 		err = w.read(f)
 		f.Close()
 		if err != nil {
