@@ -115,7 +115,7 @@ func KeptWhy(path, port string) (w *Why, err error) {
 }
 
 func keptWhy(path, port string) (*Why, error) {
-	w := &Why{Format: WhyFormat, Port: port, Records: []Record{}}
+	w := &Why{Format: WhyFormat, Port: port, Time: time.Now(), Records: []Record{}}
 	older := false
 	for _, name := range []string{path + OlderRecords, path} {
 		f, err := os.Open(name)

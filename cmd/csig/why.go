@@ -153,16 +153,16 @@ func whyText(w *api.Why, at int, when time.Time, columns int) string {
 		b.WriteString("SHADOW: nothing is programmed\n")
 	}
 	b.WriteByte('\n')
-	cycles := "one cycle, at " + clock(r.First.At)
+	cycles := "one cycle, at " + clock(w, r.First.At)
 	if r.Cycles > 1 {
-		cycles = fmt.Sprintf("%d cycles, from %s to %s", r.Cycles, clock(r.First.At), clock(r.Last.At))
+		cycles = fmt.Sprintf("%d cycles, from %s to %s", r.Cycles, clock(w, r.First.At), clock(w, r.Last.At))
 	}
 	line("%s: %s", cycles, recordState(r))
 	if when.IsZero() {
-		when = w.Time // a file has none
+		when = w.Time
 	}
 	if when.Sub(r.Last.At) > longGap {
-		line("no cycle ended between %s and %s, the time that is asked for: the agent waited for its next cycle, hung, or did not run", clock(r.Last.At), clock(when))
+		line("no cycle is recorded between %s and %s, the time that is asked for: the agent waited for its next cycle, hung, or did not run, or its newest record is not in its file yet", clock(w, r.Last.At), clock(w, when))
 	}
 	for _, s := range r.Signals {
 		what := fmt.Sprintf("S %d (%s to %s), LM %d (%s)", s.Bucket, quantity(s.Low, s.Unit), quantity(s.High, s.Unit), s.LM, s.Locator)
@@ -200,12 +200,12 @@ func whyText(w *api.Why, at int, when time.Time, columns int) string {
 
 // moment writes what one cycle had.
 func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment, which string) {
-	line("%s cycle, which ended at %s:", which, clock(m.At))
+	line("%s cycle, which ended at %s:", which, clock(w, m.At))
 	if !m.ReadAt.IsZero() {
-		line("  counter %d octets at %s, read in %v", m.Octets, clock(m.ReadAt), micros(m.ReadNS))
+		line("  counter %d octets at %s, read in %v", m.Octets, clock(w, m.ReadAt), micros(m.ReadNS))
 	}
 	if window := m.WindowEnd.Sub(m.WindowStart); window > 0 {
-		line("  window %v ± %v, up to %s: %d bits of %s", window.Round(time.Microsecond), micros(m.WindowErrNS), clock(m.WindowEnd), m.Bits, bps(m.CapacityBPS))
+		line("  window %v ± %v, up to %s: %d bits of %s", window.Round(time.Microsecond), micros(m.WindowErrNS), clock(w, m.WindowEnd), m.Bits, bps(m.CapacityBPS))
 		line("  load %s, ABW %s, ABW/C %s", bps(m.LoadBPS), bps(m.ABWBPS), quantize.PPM.Format(uint64(m.ABWCPPM)))
 	} else if m.CapacityBPS == 0 {
 		line("  no window: the port's capacity is unknown (estimate: %s)", m.Estimate)
@@ -233,7 +233,7 @@ func moment(line func(string, ...any), w *api.Why, r *api.Record, m *api.Moment,
 		line("  %d operations on the device, acknowledged after %v", m.Operations, micros(m.ProgramNS))
 	}
 	if r.Written && !w.Shadow && !m.LeaseEnds.IsZero() {
-		line("  the lease lasts until %s", clock(m.LeaseEnds))
+		line("  the lease lasts until %s", clock(w, m.LeaseEnds))
 	}
 	if which == "First" && r.Repaired != "" {
 		line("  rules had been changed, and were restored: %s", r.Repaired)
@@ -259,7 +259,7 @@ func recordTable(w *api.Why, at int) string {
 		if r.MaxABW > 0 {
 			abw = rate(r.MinABW) + ".." + rate(r.MaxABW)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", mark, clock(r.First.At), clock(r.Last.At), r.Cycles, recordState(r), orDash(strings.Join(writes, " ")), abw)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", mark, clock(w, r.First.At), clock(w, r.Last.At), r.Cycles, recordState(r), orDash(strings.Join(writes, " ")), abw)
 	}
 	_ = tw.Flush()
 	return b.String()
@@ -278,8 +278,15 @@ func recordState(r *api.Record) string {
 	return r.State
 }
 
-// clock is a time of day to the millisecond.
-func clock(t time.Time) string { return t.Local().Format("15:04:05.000") }
+// clock is a time to the millisecond, with its date unless that is the day of the answer.
+func clock(w *api.Why, t time.Time) string {
+	t = t.Local()
+	text := t.Format("15:04:05.000")
+	if day := t.Format(time.DateOnly); day != w.Time.Local().Format(time.DateOnly) {
+		text = day + " " + text
+	}
+	return text
+}
 
 // quantity is a value in a signal's unit.
 func quantity(v uint64, unit string) string {

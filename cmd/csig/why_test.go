@@ -21,7 +21,7 @@ func whyOf() *api.Why {
 		return []api.Signal{{Signal: "abw", Bucket: s, Low: 560e6, High: 710e6, Unit: "bit/s", LM: 5, Locator: "5"}}
 	}
 	return &api.Why{
-		Format: api.WhyFormat, Device: "sw1", Port: "swp7", Action: "update", Hold: 3, OnStale: "conservative",
+		Format: api.WhyFormat, Device: "sw1", Port: "swp7", Action: "update", Hold: 3, OnStale: "conservative", Time: at(5).Add(time.Minute),
 		Records: []api.Record{
 			{First: moment(0, 100e6, 31), Last: moment(0, 100e6, 31), Cycles: 1, MinABW: 900e6, MaxABW: 900e6, State: "live", Written: true, Signals: signal(31)},
 			{First: moment(1, 400e6, 29), Last: moment(4, 100e6, 31), Cycles: 4, MinABW: 600e6, MaxABW: 900e6, State: "live", Written: true, Signals: signal(29)},
@@ -99,16 +99,39 @@ func TestWhyGap(t *testing.T) {
 		"now":                    {2, time.Time{}, ""},
 		"within a record":        {1, last.Add(-2 * time.Second), ""},
 		"between two cycles":     {1, w.Records[1].Last.At.Add(900 * time.Millisecond), ""},
-		"long after the last":    {2, last.Add(time.Minute), "no cycle ended between 12:00:05.002 and 12:01:05.002, the time that is asked for"},
-		"long after another one": {0, w.Records[0].Last.At.Add(2 * time.Second), "no cycle ended between 12:00:00.002 and 12:00:02.002"},
+		"long after the last":    {2, last.Add(time.Minute), "no cycle is recorded between 12:00:05.002 and 12:01:05.002, the time that is asked for"},
+		"long after another one": {0, w.Records[0].Last.At.Add(2 * time.Second), "no cycle is recorded between 12:00:00.002 and 12:00:02.002"},
 	} {
-		if got := whyText(w, c.record, c.when, 200); strings.Contains(got, "no cycle ended") != (c.want != "") || !strings.Contains(got, c.want) {
+		if got := whyText(w, c.record, c.when, 200); strings.Contains(got, "no cycle is recorded") != (c.want != "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s:\n%s\nwant %q", name, got, c.want)
 		}
 	}
 	w.Time = last.Add(time.Minute) // the agent hangs
 	if got := whyText(w, 2, time.Time{}, 200); !strings.Contains(got, "between 12:00:05.002 and 12:01:05.002") {
 		t.Errorf("of an agent that hangs:\n%s", got)
+	}
+}
+
+// TestWhyOfAnotherDay: a time of another day than that of the question has its date.
+func TestWhyOfAnotherDay(t *testing.T) {
+	w := whyOf()
+	if text := whyText(w, 1, time.Time{}, 200); strings.Contains(text, "2026-11-22") {
+		t.Errorf("of the same day:\n%s", text)
+	}
+	w.Time = w.Time.AddDate(0, 0, 2)
+	text := whyText(w, 2, time.Time{}, 200)
+	for _, want := range []string{
+		"one cycle, at 2026-11-22 12:00:05.002: live", "between 2026-11-22 12:00:05.002 and 12:01:05.002, the time", "First cycle, which ended at 2026-11-22 12:00:05.002",
+		"octets at 2026-11-22 12:00:05.000", "up to 2026-11-22 12:00:05.002", ">  2026-11-22 12:00:05.002  2026-11-22 12:00:05.002  1 ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s\nwant %q", text, want)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if clocks, dates := strings.Count(line, "12:00:0"), strings.Count(line, "2026-11-22 12:00:0"); clocks != dates {
+			t.Errorf("a time without its date: %s", line)
+		}
 	}
 }
 
