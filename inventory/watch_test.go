@@ -22,6 +22,15 @@ func TestWatch(t *testing.T) {
 			}
 		}
 	}
+	remove := func(names ...string) func() {
+		return func() {
+			for _, name := range names {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 	const good, bad = "format: csig.fleet/v1\nhosts: []\n", "format: csig.fleet/v1\nwrong: 1\n"
 	var w Watch
 	load := func() error {
@@ -44,9 +53,9 @@ func TestWatch(t *testing.T) {
 		{"the mistake is corrected", put("pods/a.yaml", good), true, true},
 		{"a pattern finds one more, with a mistake", put("pods/b.yaml", bad), true, false},
 		{"what an editor keeps beside a file", put("pods/.b.yaml", ""), false, false},
-		{"the pattern finds it no more", func() { os.Remove(filepath.Join(dir, "pods/.b.yaml")); os.Remove(filepath.Join(dir, "pods/b.yaml")) }, true, true},
+		{"the pattern finds it no more", remove("pods/.b.yaml", "pods/b.yaml"), true, true},
 		{"the file has a mistake", put("fleet.yaml", bad), true, false},
-		{"the file is gone", func() { os.Remove(path) }, true, false},
+		{"the file is gone", remove("fleet.yaml"), true, false},
 		{"a file that it includes no more", put("hosts.yaml", bad), false, false},
 	} {
 		step.do()
