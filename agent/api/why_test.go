@@ -25,6 +25,9 @@ func TestKeptWhyOfAFullFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if w.Time.IsZero() {
+			t.Error("it is not known when it was asked")
+		}
 		for _, r := range w.Records {
 			got += r.State
 		}
