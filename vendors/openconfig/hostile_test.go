@@ -50,7 +50,7 @@ func TestHostile(t *testing.T) {
 		"an odd name":                  {answer(`{"interfaces":{"interface":[{"name":"a\u202eb","config":{"mtu":1}}]}}`), "cannot be printed"},
 		"deep":                         {answer(`{"interfaces":` + strings.Repeat(`{"interface":`, 20_000) + `1` + strings.Repeat(`}`, 20_001)), "JSON"},
 		"huge":                         {answer(`{"mtu":1,"x":"`+strings.Repeat("x", 5<<20)+`"}`, config...), "too large"},
-		"many":                         {answer(`{"interfaces":{"interface":[` + strings.Repeat(`{"name":"a","config":{"mtu":1}},`, 100_000) + `{"name":"a","config":{"mtu":1}}]}}`), ""},
+		"many":                         {answer(`{"interfaces":{"interface":[` + strings.Repeat(`{"name":"a","config":{"mtu":1}},`, 20_000) + `{"name":"a","config":{"mtu":1}}]}}`), ""},
 		"a part's number":              {answer(record("csig-record-x", "{}")), "is no part of it"},
 		"a high number":                {answer(record("csig-record-100000", "{}")), "is no part of it"},
 		"a path without a key":         {answer(`1500`, &pb.PathElem{Name: "interfaces"}, &pb.PathElem{Name: "interface"}, &pb.PathElem{Name: "config"}, &pb.PathElem{Name: "mtu"}), "without its key name"},
