@@ -17,7 +17,7 @@ const (
 
 // Device is one device of a process as it is now.
 type Device struct {
-	Name   string // as the fleet file has it; "" of an agent that waits for its configuration
+	Name   string      // as the fleet file has it; "" of an agent that waits for its configuration
 	Status *api.Status // nil: its agent does not run
 
 	Shared bool   // several controllers share it
