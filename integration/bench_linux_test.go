@@ -132,40 +132,9 @@ func sendBulk(b testing.TB, in, far *fabric.Node) {
 	}()
 }
 
-// pageAddr is where a busy daemon serves its page, in a network namespace of its own.
-const pageAddr = "127.0.0.1:8080"
-
-// followPage takes what the page in a node sends to a browser until the test ends, which wants it
-// to be events of many ports.
-func followPage(b testing.TB, in *fabric.Node) {
-	b.Helper()
-	var c net.Conn
-	err := in.Do(func() (err error) {
-		c, err = net.Dial("tcp", pageAddr)
-		return err
-	})
-	if err == nil {
-		_, err = io.WriteString(c, "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	taken := make(chan int64, 1)
-	go func() {
-		n, _ := io.Copy(io.Discard, c) // the test ends it
-		taken <- n
-	}()
-	b.Cleanup(func() {
-		c.Close()
-		if n := <-taken; n < 1<<20 {
-			b.Errorf("the page sent %d bytes", n)
-		}
-	})
-}
-
 // daemon runs csig agent on so many ports every 100 ms, as a process, until the
-// test ends; the ports are idle or, with a page that is followed, busy. It returns when the agent is
-// under way, with its process, its client, what counts its cycles, by its status, and what reads its metrics.
+// test ends; the ports are idle or busy. It returns when the agent is under way, with its process, its
+// client, what counts its cycles, by its status, and what reads its metrics.
 func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cycles func() uint64, scrape func() error) {
 	b.Helper()
 	var fab fabric.Fabric
@@ -214,12 +183,10 @@ func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cy
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	args := []string{"agent", "-i", file, "--socket", socket}
 	if busy {
 		sendBulk(b, s1, far)
-		args = append(args, "--web", pageAddr)
 	}
-	cmd := s1.Command(csig, args...)
+	cmd := s1.Command(csig, "agent", "-i", file, "--socket", socket)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
@@ -242,9 +209,6 @@ func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cy
 			b.Fatal("the agent does not get going")
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above
-	}
-	if busy {
-		followPage(b, s1)
 	}
 	unix := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -290,8 +254,8 @@ func BenchmarkDaemon(b *testing.B) {
 // small management CPU having little.
 const residentMiB = 40
 
-// The agent stays small while the bucket of each port changes all the time, a browser follows its page, and it is asked for
-// its status in each cycle and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
+// The agent stays small while the bucket of each port changes all the time and it is asked for its status in each cycle
+// and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
 // start took.
 func TestLongMemory(t *testing.T) {
 	pid, client, cycles, scrape := daemon(t, manyPorts, true)
