@@ -55,7 +55,6 @@ type boardDevice struct {
 type boardPort struct {
 	row
 	name    string
-	state   string
 	history history
 }
 
@@ -294,7 +293,6 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 				d.ports = append(d.ports, at)
 				b.ports++
 			}
-			at.state = p.State
 			at.history.add(p, now, b.samples())
 			if late {
 				b.put(&at.row, d.portWithout(p.Port, api.StateUnknown, ownerSilent))
@@ -305,7 +303,6 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 	}
 	for _, at := range d.ports {
 		if !there[at.name] {
-			at.state = stateGone
 			b.put(&at.row, d.portWithout(at.name, stateGone, "its agent does not report it any more"))
 		}
 	}

@@ -2,7 +2,7 @@
 import { follow } from "./live.js";
 import { Table } from "./table.js";
 import { WeatherMap } from "./map.js";
-import { el, put, stateOf, states } from "./text.js";
+import { el, fromServer, put, stateOf, states } from "./text.js";
 
 const ports = new Map(), devices = new Map();
 const table = new Table(ports);
@@ -15,7 +15,7 @@ async function topology() {
   const own = ++asked;
   let t;
   try {
-    const r = await fetch(new URL("/api/v1/fleet", location.origin));
+    const r = await fromServer("/api/v1/fleet");
     if (!r.ok) throw new Error(String(r.status));
     t = await r.json();
   } catch {

@@ -1,5 +1,5 @@
 // The page of a plan that was handed over.
-import { el, put } from "./text.js";
+import { el, fromServer, put } from "./text.js";
 
 const kinds = { "+": "+ add", "~": "~ change", "-": "- remove" };
 let shown = "";
@@ -8,7 +8,7 @@ async function load() {
   const about = document.getElementById("about");
   let a;
   try {
-    const r = await fetch(new URL("/api/v1/plan", location.origin));
+    const r = await fromServer("/api/v1/plan");
     if (!r.ok) throw new Error(`the server refuses: ${r.status}`);
     a = await r.json();
   } catch (e) {

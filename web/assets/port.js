@@ -1,7 +1,7 @@
 // The page of one port.
 import { clock, follow } from "./live.js";
 import { chart } from "./chart.js";
-import { age, el, percent, put, rate, stateOf } from "./text.js";
+import { age, el, fromServer, percent, put, rate, stateOf } from "./text.js";
 
 const names = ["abw", "abwc", "pd", "nqd"]; // signals by T
 const query = new URLSearchParams(location.search);
@@ -15,7 +15,7 @@ const head = document.getElementById("sample-head");
 for (const text of ["Time", "Load", "Capacity", ...names.map((n) => "S of " + n)]) head.append(el("th", { scope: "col" }, text));
 
 async function load() {
-  const r = await fetch(new URL("/api/v1/port" + ask, location.origin));
+  const r = await fromServer("/api/v1/port" + ask);
   if (!r.ok) {
     put(document.getElementById("state"), r.status === 404 ? "There is no such port here: it may not have been reported yet." : `The server refuses: ${r.status}`);
     return;

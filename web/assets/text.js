@@ -93,3 +93,6 @@ export const worst = (list) => list.reduce((a, b) => (severity.indexOf(b) > seve
 export const signals = (p) => p.signals.map((g) => `${g.signal} ${g.s} (${g.stale ? "stale" : g.locator})${g.doubtful ? " ?" : ""}`).join(", ");
 
 export const portPage = (p) => "/port?" + new URLSearchParams({ device: p.device, port: p.port });
+
+// fromServer fetches a path, for 10 s at most: a network path that dies without a reset is no error.
+export const fromServer = (path) => fetch(new URL(path, location.origin), { signal: AbortSignal.timeout(10000) });
