@@ -72,10 +72,10 @@ func (e *elsewhere) has(want bool) {
 	}
 }
 
-// TestAgentsElsewhere runs an agent for each of two remote switches on one machine, which
+// TestLongAgentsElsewhere runs an agent for each of two remote switches on one machine, which
 // reach them over SSH and wait for a configuration: the fleet is planned, applied and taken
 // off through them, and by csig off past one that hangs.
-func TestAgentsElsewhere(t *testing.T) {
+func TestLongAgentsElsewhere(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "127.0.0.1")
 	run, start, dir, fleet, has := e.op.run, e.op.agent, e.op.dir, e.op.fleet, e.has

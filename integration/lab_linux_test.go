@@ -84,7 +84,7 @@ func (l *laboratory) run(line string) (string, int) {
 
 // The page's laboratory is built with the page's commands, and what its blocks
 // show is what comes of theirs, one after the other.
-func TestRollOutPage(t *testing.T) {
+func TestLongRollOutPage(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -142,7 +142,7 @@ func TestRollOutPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("rollout.md shows what csig does not print (go test ./integration -run TestRollOutPage -update):\n%s", difference(string(old), out.String()))
+		t.Errorf("rollout.md shows what csig does not print (go test ./integration -run TestLongRollOutPage -update):\n%s", difference(string(old), out.String()))
 	}
 }
 

@@ -125,7 +125,7 @@ func (r *row) follow(f func(event), args ...string) (string, int) {
 // Switches that are driven remotely, through
 // daemons and here, from nothing to CSIG in waves and back, under traffic of
 // which not one frame is lost or altered. In between a canary goes bad.
-func TestRollOutOfAMixedFleet(t *testing.T) {
+func TestLongRollOutOfAMixedFleet(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

@@ -375,7 +375,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		rows = append(rows, vendorstest.Row{Name: name, Setup: list[name], Want: asTheDraft})
 	}
-	vendorstest.AnyOrder(t, rows, 20, func(t *testing.T) vendorstest.Lab {
+	vendorstest.AnyOrder(t, rows, 12, func(t *testing.T) vendorstest.Lab {
 		l := newLab(t)
 		return vendorstest.Lab{
 			Driver: l.d,
