@@ -158,14 +158,14 @@ func TestLastRecords(t *testing.T) {
 				})
 				k.begin(t)
 				k.configure(t, deviceText)
-				time.Sleep(20 * interval)
+				time.Sleep(20 * interval) // the clock of a synctest bubble: no real time passes
 				w, err := k.Why("swp1")
 				if err != nil {
 					t.Fatal(err)
 				}
 				last = w.Records[len(w.Records)-1]
 				tc.do(t, k)
-				time.Sleep(5 * interval)
+				time.Sleep(5 * interval) // as above
 				k.close(t)
 				if err := f.Close(); err != nil {
 					t.Error(err)

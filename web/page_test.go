@@ -100,20 +100,27 @@ func serve(t testing.TB, fleet *inventory.Fleet, names []string, a *agents) stri
 
 func run(t testing.TB, cfg Config) *Server {
 	t.Helper()
+	s, stop := start(t, cfg)
+	t.Cleanup(stop)
+	return s
+}
+
+// start serves a page until it is stopped.
+func start(t testing.TB, cfg Config) (s *Server, stop func()) {
+	t.Helper()
 	s, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	return s, func() {
+		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
-	return s
+	}
 }
 
 // picture keeps a picture of the page where it is asked for.
@@ -273,20 +280,9 @@ func TestLongAnotherServer(t *testing.T) {
 		}
 		cfg := one(t)
 		cfg.Addr, cfg.Status, cfg.Fleet = addr, a.status, func() (*inventory.Fleet, []string) { return fleet, names }
-		s, err := Listen(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, end := start(t, cfg)
 		addr = s.Addr().String()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Serve(ctx) }()
-		return func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
+		return end
 	}
 	stop := serve(2)
 	b := webtest.New(t, webtest.Options{}, addr)

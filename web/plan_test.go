@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,30 +70,14 @@ func TestLongPlanPage(t *testing.T) {
 func TestLongPlanAgain(t *testing.T) {
 	cfg := one(t)
 	cfg.Plan = filepath.Join(t.TempDir(), "up.plan")
-	serve := func() (stop func()) {
-		t.Helper()
-		s, err := Listen(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.Addr = s.Addr().String()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Serve(ctx) }()
-		return func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	stop := serve()
+	s, stop := start(t, cfg)
+	cfg.Addr = s.Addr().String()
 	b := webtest.New(t, webtest.Options{}, cfg.Addr)
 	b.Open("http://" + cfg.Addr + "/plan")
 	b.Await(`document.getElementById("about").textContent.includes("is not there")`)
 	stop()
 	b.Await(`document.getElementById("about").textContent.startsWith("Not live")`)
-	stop = serve()
+	_, stop = start(t, cfg)
 	defer stop()
 	b.Await(`document.getElementById("about").textContent.includes("is not there")`)
 	b.Problems() // of the server that was gone

@@ -46,6 +46,7 @@ func TestLongRemoveUnread(t *testing.T) {
 		stay          int // of all flows
 	}{
 		{"csig's, where its values are", DefaultTable + tableLive, cookie, "the switch has more than 131072 flows of csig's", 3 + 3},
+		{"csig's, elsewhere", 20, cookie, "the switch has more than 131072 flows of csig's", 3 + 3},
 		{"the operator's", 0, 0, "of flows csig takes 131072: csig off deletes csig's flows by their cookie, without reading them; ", 3 + 3 + ofp.MaxFlows + 100},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
