@@ -102,6 +102,28 @@ func TestDeadMan(t *testing.T) {
 	}
 }
 
+// TestFallenBack: a port that has fallen back is as csig leaves it, so a plan that is read back
+// meanwhile holds; an agent that needs no dead-man gives the port its own policy again.
+func TestFallenBack(t *testing.T) {
+	t.Parallel()
+	b, _ := near(t)
+	want := plain(xge1, xge2)
+	b.apply(t, want)
+	b.pass(b.arm(t, 30*time.Second))
+	have, err := b.driver.Observe(t.Context())
+	if err != nil || !b.fallen(t) {
+		t.Fatalf("it has not fired: %v", err)
+	}
+	if changes, err := Diff(have, want); err != nil || len(changes) != 0 {
+		t.Errorf("read back: %v, %v", changes, err)
+	}
+	b.driver = Open(b.driver.cfg)
+	defer b.driver.Close()
+	if res := b.give(t, both(7)); !strings.Contains(res.Repaired, "fallen back") || b.fallen(t) || b.values(t, xge2) != "901a 901a" {
+		t.Errorf("repaired %q, the port has %s", res.Repaired, b.values(t, xge2))
+	}
+}
+
 // TestDeadManInPart: a firing that leaves a port with its values, or out of the hardware, is no
 // proof; for a renewal it is a firing.
 func TestDeadManInPart(t *testing.T) {

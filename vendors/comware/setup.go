@@ -55,9 +55,7 @@ func (v *view) setup(want position) vendors.Setup {
 		switch line := v.ForeignIn(name); {
 		case outbound(held) == "":
 			p.Damaged = "its policy is not applied"
-		case outbound(held) == deadPolicy:
-			p.Damaged = "it has fallen back: the dead-man on the switch has fired"
-		case outbound(held) != policyName(name):
+		case outbound(held) != policyName(name) && outbound(held) != deadPolicy: // a port that has fallen back is as csig leaves it
 			p.Damaged = "another policy is applied: " + outbound(held)
 		case held.Blocked != "":
 			p.Damaged = "another policy is applied: " + held.Blocked

@@ -122,6 +122,11 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 			}
 		}
 	}
+	for _, p := range updating(d.setup).Ports {
+		if held := v.Port(p.Port); held != nil && outbound(held) == deadPolicy {
+			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.Port, Detail: "repair: it has fallen back: the dead-man on the switch has fired"})
+		}
+	}
 	if len(changes) == 0 {
 		return nil
 	}
