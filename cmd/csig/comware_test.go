@@ -35,10 +35,12 @@ func TestComwarePage(t *testing.T) {
 	})
 }
 
+// fallback is a line of a port that has fallen back.
+const fallback = "\n qos apply policy csig-dead-man outbound"
+
 // stoppedAgent stops an agent, which no longer answers the switch's probes, though its kernel
 // runs: the ports fall back within the time that was stated. Then the agent continues.
 func stoppedAgent(t *testing.T, sw *comwaretest.Switch, agent *os.Process) {
-	const fallback = "\n qos apply policy csig-dead-man outbound"
 	was := false
 	ask := func(address string, _ time.Duration) bool {
 		is := probeAnswered(t.Context(), address, 50*time.Millisecond)
@@ -74,17 +76,21 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // fireDeadMan has an agent answer one probe of the switch's dead-man, which it needs to be
-// armed, and then lets a minute of the switch's time go by without one.
+// armed, and then lets the switch's time go by without one, a minute at most. Once ports have
+// fallen back it stands still: the agent arms it again, and is not answered for here.
 func fireDeadMan(ctx context.Context, sw *comwaretest.Switch) {
 	seen := false
-	sw.Pass(time.Minute, func(address string, _ time.Duration) bool {
+	probe := func(address string, _ time.Duration) bool {
 		for !seen && ctx.Err() == nil {
 			if seen = probeAnswered(ctx, address, 200*time.Millisecond); seen {
 				return true
 			}
 		}
 		return false
-	})
+	}
+	for second := 0; second < 60 && !strings.Contains(sw.Running(), fallback); second++ {
+		sw.Pass(time.Second, probe)
+	}
 }
 
 // probeAnswered sends a probe as the switch does, and reports whether it comes back.
