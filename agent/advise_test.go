@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,11 +60,12 @@ func TestAdvice(t *testing.T) {
 type stopping struct {
 	cron.Schedule
 	stop atomic.Bool
-	woke atomic.Int64 // when it went on; cycles ask for the next tick's time, too
+	woke atomic.Int64 // when it went on
 }
 
 func (s *stopping) Next(t time.Time) time.Time {
-	if s.stop.Swap(false) {
+	caller, _, _, _ := runtime.Caller(1) // cycles ask for the next tick's time, too
+	if strings.HasSuffix(runtime.FuncForPC(caller).Name(), ".keepSchedule") && s.stop.Swap(false) {
 		time.Sleep(time.Minute)
 		s.woke.Store(time.Now().UnixNano())
 	} else if late := t.UnixNano() - s.woke.Load(); late >= 0 && late <= int64(interval) {

@@ -109,6 +109,7 @@ type cycleState struct {
 	refresh   counters.RefreshStatus
 	repairs   repairs
 	overran   bool   // ticks were skipped while the cycle runs that runs now
+	armed     bool   // that cycle armed the dead-man
 	advised   uint64 // of Skipped, when a longer schedule was advised
 }
 

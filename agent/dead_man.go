@@ -196,7 +196,7 @@ func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, 
 	made, err := d.ArmDeadMan(ctx, after)
 	a.wrote()
 	a.mu.Lock()
-	a.cycle.overran = false // many lines, which no other cycle has
+	a.cycle.armed = true // many lines, which no other cycle has
 	a.mu.Unlock()
 	if err != nil {
 		return errors.Join(left, fmt.Errorf("arming the dead-man on the device: %w", err))

@@ -110,6 +110,7 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 func (a *Agent) tryCycle(ctx context.Context) (err error) {
 	a.mu.Lock()
 	a.turns.expect(readLimit + a.writeLimit())
+	a.cycle.overran, a.cycle.armed = false, false
 	a.mu.Unlock()
 	var panicked error
 	func() {
@@ -137,11 +138,10 @@ func (a *Agent) advise(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &a.cycle
-	if err == nil && c.overran && c.Skipped >= 2*c.advised { // tell, but do not flood
+	if err == nil && c.overran && !c.armed && c.Skipped >= 2*c.advised { // tell, but do not flood
 		c.advised = c.Skipped
 		a.log.WithFields(logrus.Fields{"skipped": c.Skipped}).Warn("a cycle takes longer than the schedule allows; lengthen the schedule")
 	}
-	c.overran = false
 }
 
 // A cycle may wait for a device that is slow; one that hangs is told from it by its leases, and
