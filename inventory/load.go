@@ -334,8 +334,7 @@ func (c *compiler) include(p *part, n ast.Node, ancestors []int, depth int) {
 		if !filepath.IsAbs(pattern) {
 			full = filepath.Join(filepath.Dir(p.src.name), pattern)
 		}
-		names, err := c.fs.glob(full)
-		slices.Sort(names)
+		names, err := visible(full, c.fs.glob)
 		c.looked(lookFor(full, names))
 		switch {
 		case err != nil || pattern == "":

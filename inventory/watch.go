@@ -55,24 +55,31 @@ type look struct {
 	found   [sha256.Size]byte // the names, by a pattern
 }
 
-// lookFor is a pattern with what it finds. Names that begin with a dot are left out, as a shell
-// does: editors make such files while others are edited.
+// lookFor is a pattern with the names that it finds.
 func lookFor(pattern string, found []string) look {
 	l := look{path: pattern, pattern: true}
 	names := sha256.New()
 	for _, name := range found {
-		if !strings.HasPrefix(filepath.Base(name), ".") || strings.HasPrefix(filepath.Base(pattern), ".") {
-			names.Write([]byte(name + "\x00"))
-		}
+		names.Write([]byte(name + "\x00"))
 	}
 	names.Sum(l.found[:0])
 	return l
 }
 
+// visible are the names that a pattern finds, in order. Those that begin with a dot are left out,
+// as a shell does: editors make such files while others are edited.
+func visible(pattern string, glob func(string) ([]string, error)) ([]string, error) {
+	found, err := glob(pattern)
+	slices.Sort(found)
+	if !strings.HasPrefix(filepath.Base(pattern), ".") {
+		found = slices.DeleteFunc(found, func(name string) bool { return strings.HasPrefix(filepath.Base(name), ".") })
+	}
+	return found, err
+}
+
 func (l look) again() look {
 	if l.pattern {
-		found, _ := filepath.Glob(l.path)
-		slices.Sort(found)
+		found, _ := visible(l.path, filepath.Glob)
 		return lookFor(l.path, found)
 	}
 	l.info, _ = os.Stat(l.path) // what cannot be read is not there
@@ -86,5 +93,5 @@ func (l look) same(o look) bool {
 	if l.info == nil || o.info == nil {
 		return l.info == o.info
 	}
-	return os.SameFile(l.info, o.info) && l.info.Size() == o.info.Size() && l.info.ModTime().Equal(o.info.ModTime())
+	return os.SameFile(l.info, o.info) && l.info.Size() == o.info.Size() && l.info.ModTime().Equal(o.info.ModTime()) && l.info.Mode() == o.info.Mode()
 }

@@ -53,6 +53,11 @@ func TestWatch(t *testing.T) {
 		{"the mistake is corrected", put("pods/a.yaml", good), true, true},
 		{"a pattern finds one more, with a mistake", put("pods/b.yaml", bad), true, false},
 		{"what an editor keeps beside a file", put("pods/.b.yaml", ""), false, false},
+		{"a mode that was refused is corrected", func() {
+			if err := os.Chmod(path, 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}, true, false},
 		{"the pattern finds it no more", remove("pods/.b.yaml", "pods/b.yaml"), true, true},
 		{"the file has a mistake", put("fleet.yaml", bad), true, false},
 		{"the file is gone", remove("fleet.yaml"), true, false},
