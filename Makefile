@@ -33,8 +33,8 @@ demo: build
 # wait run three at a time.
 KERNEL := ./integration/... ./counters/fleet
 
-# Packages that drive real switches, and mostly wait for them: two at a time.
-SWITCHES := ./vendors/linux ./vendors/ebpf ./vendors/ovs ./vendors/openflow/... ./qualify/...
+# Packages that drive real switches, and mostly wait for them: three at a time, the slowest first.
+SWITCHES := ./qualify/... ./vendors/ebpf ./vendors/openflow/... ./vendors/ovs ./vendors/linux
 
 # The rule compiler starts no goroutine, and the race detector makes its
 # exhaustive tests take ten times as long: it watches the quick ones.
@@ -43,7 +43,7 @@ PURE := ./vlanrules/...
 # So are these of the command, which read and print, of the fleet file, which read huge
 # and odd ones, and of drivers, which send every tag or make every change, one at a time.
 RULES := ./cmd/csig ./inventory ./vendors/sonic ./vendors/comware ./vendors/eos ./vendors/vrp ./vendors/nxos ./vendors/iosxr ./vendors/junos
-LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded
+LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
@@ -55,10 +55,10 @@ RACE := CGO_ENABLED=1 $(TEST) -race
 # Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers
 	$(RACE) -p 3 -skip '$(LATER)|$(LONG)' ./vendors/sonic ./cmd/csig ./counters/snmp ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))")
-	$(TEST) -run '$(LONG)' $(RULES)
+	$(TEST) -run '$(LONG)' $(SWITCHES) $(RULES)
 	$(TEST) -skip '$(LATER)' $(PURE)
 	$(RACE) -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	$(RACE) -count=1 -p 2 -skip '$(LATER)' $(SWITCHES)
+	$(RACE) -count=1 -p 3 -skip '$(LATER)|$(LONG)' $(SWITCHES)
 	$(RACE) -count=1 -p 1 -parallel 3 -skip '$(LATER)' $(KERNEL)
 
 # In the order and with the neighbours that make test gives them.

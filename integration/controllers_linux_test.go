@@ -107,10 +107,10 @@ func (c *controllers) owner(among ...int) int {
 
 func others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }
 
-// TestControllers has three controllers share a switch: the owner is killed, and then the next
+// TestLongControllers has three controllers share a switch: the owner is killed, and then the next
 // one stopped; another takes over each time with the configuration that was applied, and what
 // continues after its term harms nothing. What csig off removed stays removed.
-func TestControllers(t *testing.T) {
+func TestLongControllers(t *testing.T) {
 	t.Parallel()
 	c := newControllers(t, 3*time.Second, controllersText)
 	for i := range c.ops {

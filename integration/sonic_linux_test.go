@@ -233,7 +233,7 @@ func TestSonicAgent(t *testing.T) {
 
 	l.kill(syscall.SIGTERM)
 	if !stale("Ethernet0")() || !stale("Ethernet4")() {
-		t.Errorf("after SIGTERM Ethernet0 writes %+v", l.writes("Ethernet0"))
+		t.Errorf("after SIGTERM Ethernet0 writes %+v, Ethernet4 %+v\n%s", l.writes("Ethernet0"), l.writes("Ethernet4"), l.log.String())
 	}
 	l.stopPost("success")
 	if n, _ := l.sw.Entries(""); n == 0 {

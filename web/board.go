@@ -115,7 +115,7 @@ type DeviceRow struct {
 }
 
 func newBoard(cfg *Config) *board {
-	return &board{cfg: cfg, version: 1, changed: make(chan struct{}), budget: cmp.Or(cfg.Memory, 4<<20)}
+	return &board{cfg: cfg, version: 1, changed: make(chan struct{}), budget: cmp.Or(cfg.Memory, 2<<20)}
 }
 
 // follow looks at all devices until ctx ends.
