@@ -71,6 +71,7 @@ type recorder struct {
 	tried    func() // called by each update
 	released int
 	release  error
+	fails    int // how many releases fail with that; 0: all
 	removed  int
 
 	facts     vendors.Facts
@@ -161,6 +162,9 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 }
 func (r *recorder) Release(context.Context) error {
 	r.released++
+	if r.released == r.fails+1 && r.fails > 0 {
+		r.release = nil
+	}
 	r.written = r.written && r.release != nil
 	return r.release
 }
@@ -486,6 +490,30 @@ func TestRunFollowsTheSchedule(t *testing.T) {
 			t.Errorf("the lease was given up %d times, want once", drv.released)
 		}
 	})
+}
+
+// TestReleaseTriesAgain: without a lease, the last values are not left for an error
+// that passes: no cycle comes afterwards.
+func TestReleaseTriesAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err      error
+		released int
+		written  bool
+	}{
+		"passes":    {errors.New("the session of before was ended"), 2, false},
+		"permanent": {&vendors.PermanentError{Err: errors.New("another csig writes here")}, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				drv := &recorder{release: tc.err, fails: 1, facts: vendors.Facts{Lease: vlanrules.Verdict{Level: vlanrules.Refused}}}
+				stop := run(t, newTest(t, &script{}, drv))
+				time.Sleep(5*interval + interval/2)
+				if err := stop(); (err != nil) != tc.written || drv.released != tc.released || drv.written != tc.written {
+					t.Errorf("%v, released %d times, written %t", err, drv.released, drv.written)
+				}
+			})
+		})
+	}
 }
 
 func TestPanicEndsOneCycleOnly(t *testing.T) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,11 +56,21 @@ func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellB
 	a.cycle.LeaseEnds = from.Add(lease)
 }
 
+// Without a lease nothing comes after a release, and a cycle that was broken off can have left a
+// session that has to end first.
+const (
+	releaseTries = 3
+	releasePause = 200 * time.Millisecond
+)
+
 // release gives up the lease: ports fall back.
 func (a *Agent) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	err := a.cfg.Driver.Release(ctx)
+	for try := 1; try < releaseTries && err != nil && a.withoutLease() && !errors.As(err, new(*vendors.PermanentError)) && vendors.Wait(ctx, releasePause) == nil; try++ {
+		err = a.cfg.Driver.Release(ctx)
+	}
 	if err == nil {
 		a.mu.Lock()
 		a.cycle.seen.fallback = true

@@ -41,6 +41,7 @@ type Driver struct {
 	db      *sonicdb.Client
 	session *orchSession          // nil until something is to be written
 	parked  *sonicdb.Subscription // the subscription of an earlier session, or nil
+	lingers bool                  // one was closed, and Redis may not know yet
 
 	setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
 	seen     *view          // last; nil until Observe or Apply
@@ -105,6 +106,7 @@ func (d *Driver) hangUp() {
 			d.parked = s.sub
 		} else {
 			s.sub.Close()
+			d.lingers = true
 		}
 		if s.wire != nil {
 			s.wire.close()
@@ -117,7 +119,7 @@ func (d *Driver) hangUp() {
 func (d *Driver) leave() {
 	if d.parked != nil {
 		d.parked.Close()
-		d.parked = nil
+		d.parked, d.lingers = nil, true
 	}
 }
 

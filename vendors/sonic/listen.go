@@ -33,6 +33,10 @@ func (d *Driver) listen(ctx context.Context) error {
 		return err
 	}
 	mq, err := d.checkListeners(ctx)
+	for try := 0; try < lingerTries && d.lingers && (errors.Is(err, errEnded) || errors.As(err, new(*vendors.PermanentError))) && vendors.Wait(ctx, lingerPause) == nil; try++ {
+		mq, err = d.checkListeners(ctx)
+	}
+	d.lingers = false
 	if err != nil {
 		d.leave()
 		return err
@@ -74,6 +78,13 @@ func (d *Driver) listen(ctx context.Context) error {
 	}
 	return err
 }
+
+// Redis notices a moment later that a connection has ended: until then this driver's own former
+// session is taken for another program's.
+const (
+	lingerTries = 50
+	lingerPause = 10 * time.Millisecond
+)
 
 // await is listen, which waits for an orchagent that is starting.
 func (d *Driver) await(ctx context.Context) error {

@@ -75,6 +75,24 @@ func TestNotOurs(t *testing.T) {
 			t.Errorf("%+v, %v", f.Update, err)
 		}
 	})
+	t.Run("its own, of which Redis does not know yet that it has ended", func(t *testing.T) {
+		l := newLab(t, sonictest.R202405, "Ethernet0")
+		l.apply(s)
+		l.Driver.hangUp()
+		c, err := redis.Dial("unix", l.sw.Redis.Socket) // stands for that one
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps := redis.PubSubConn{Conn: c}
+		if err := ps.Subscribe(responses); err != nil {
+			t.Fatal(err)
+		}
+		ps.Receive()
+		time.AfterFunc(10*lingerPause, func() { c.Close() })
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestProbe: what the switch says of itself.
