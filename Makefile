@@ -43,7 +43,7 @@ PURE := ./vlanrules/...
 # So are these of the command, which read and print, of the fleet file, which read huge
 # and odd ones, and of drivers, which send every tag or make every change, one at a time.
 RULES := ./cmd/csig ./inventory ./vendors/sonic ./vendors/comware ./vendors/eos ./vendors/vrp ./vendors/nxos ./vendors/iosxr ./vendors/junos
-LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded
+LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
