@@ -145,7 +145,7 @@ func TestFaultOfOnePort(t *testing.T) {
 
 func TestTooBig(t *testing.T) {
 	t.Parallel()
-	for _, most := range []int{200, 12} {
+	for _, most := range []int{200, 64, 12} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			a := newAgent(t)
 			tooBig := 0

@@ -117,8 +117,8 @@ func TestFallenBack(t *testing.T) {
 	if changes, err := Diff(have, want); err != nil || len(changes) != 0 {
 		t.Errorf("read back: %v, %v", changes, err)
 	}
+	defer b.driver.Close() // that of before
 	b.driver = Open(b.driver.cfg)
-	defer b.driver.Close()
 	if res := b.give(t, both(7)); !strings.Contains(res.Repaired, "fallen back") || b.fallen(t) || b.values(t, xge2) != "901a 901a" {
 		t.Errorf("repaired %q, the port has %s", res.Repaired, b.values(t, xge2))
 	}
