@@ -15,7 +15,7 @@ import (
 func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
 	t.Helper()
 	b := labBench(t, faults, ports)
-	b.Driver, b.NoWay, b.Patience = nil, "the test has none", 300*time.Millisecond
+	b.Driver, b.NoWay, b.Patience = nil, "the test has none", time.Second
 	return b
 }
 

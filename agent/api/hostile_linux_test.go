@@ -540,8 +540,8 @@ func TestSparseLog(t *testing.T) {
 	})
 }
 
-// A request whose body is longer than what it may have is refused unread.
-func TestLongBodies(t *testing.T) {
+// TestTooLongBodies: a request whose body is longer than what it may have is refused unread.
+func TestTooLongBodies(t *testing.T) {
 	v := serveAll(t, nil, nil)
 	for path, most := range map[string]int64{"PUT " + ConfigPath: maxConfig, "PUT " + MTUPath: maxMTUs, "POST " + LinkPath: maxLinkFrame} {
 		c, err := net.Dial("unix", v.socket)

@@ -67,10 +67,11 @@ type Driver struct {
 	byName       map[string]*port
 	hasHooks     bool // it has flows that join ports and patches
 	known        vendors.Knowledge
-	checked      time.Time  // when the bridge was read
-	othersReadAt time.Time  // when the flows of other applications were read
-	passed       error      // why frames do not come to csig's tables, as it was then
-	said         conditions // that we told of last
+	checked      time.Time     // when the bridge was read
+	patience     time.Duration // of a cycle, for what the database says: glanceFor
+	othersReadAt time.Time     // when the flows of other applications were read
+	passed       error         // why frames do not come to csig's tables, as it was then
+	said         conditions    // that we told of last
 	mods         []ofp.Mod
 	leased       ofp.Flow
 	leaseTaken   error     // why the lease cannot be written: a foreign flow has its place
@@ -142,7 +143,7 @@ func Open(cfg Config) (*Driver, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
 	}
-	return &Driver{cfg: cfg, instance: rand.Uint32()}, nil
+	return &Driver{cfg: cfg, instance: rand.Uint32(), patience: glanceFor}, nil
 }
 
 // Close ends the driver's connections. What is programmed stays, until its

@@ -68,6 +68,7 @@ func (s *sandwich) open(t testing.TB, bridge string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.patience = soon // tests look once, however busy the machine is
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

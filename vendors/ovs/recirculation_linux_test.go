@@ -270,7 +270,10 @@ func row(t *testing.T, length int, first vlanrules.Action) {
 				seq++
 				s.in.Send(frame(seq, tags...))
 				want := frame(seq, model.pass(tags)...)
-				if got := s.out.Receive(soon); !bytes.Equal(got, want) {
+				switch got := s.out.Receive(soon); {
+				case got == nil: // nor will others come, each after a wait
+					t.Fatalf("pushes %v, sent %04x: nothing arrives, want %x", pushes, tags, head(want))
+				case !bytes.Equal(got, want):
 					t.Errorf("pushes %v, sent %04x: got %x, want %x", pushes, tags, head(got), head(want))
 				}
 			}

@@ -21,6 +21,7 @@ func (s *sandwich) as(t testing.TB, who string, take bool) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.patience = soon // as in open
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
