@@ -44,7 +44,7 @@ PURE := ./vlanrules/...
 # and odd ones, of drivers, which send every tag or make every change, one at a time, and of
 # clients, which read what is far too long.
 RULES := ./cmd/csig ./inventory ./vendors/sonic ./vendors/comware ./vendors/eos ./vendors/vrp ./vendors/nxos ./vendors/iosxr ./vendors/junos ./agent/api ./counters/snmp
-LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak|TestHostileDaemon|TestTooBig|TestHostileDatabase
+LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak|TestHostileDaemon|TestTooBig|TestHostileDatabase|TestFlatRemoveUnread|TestFillIsBounded
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
