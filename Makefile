@@ -33,7 +33,8 @@ demo: build
 # wait run three at a time.
 KERNEL := ./integration/... ./counters/fleet
 
-# Packages that drive real switches, and mostly wait for them: three at a time, the slowest first.
+# Packages that drive real switches, and mostly wait for them: three at a time, the slowest first, and
+# four tests of each.
 SWITCHES := ./qualify/... ./vendors/ebpf ./vendors/openflow/... ./vendors/ovs ./vendors/linux
 
 # The rule compiler starts no goroutine, and the race detector makes its
@@ -49,8 +50,8 @@ LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDo
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong
 
-# go vet is a part of make lint. The race detector needs cgo, and so a C compiler. It waits a
-# second at the end of each process for races that are under way; the tests start hundreds.
+# go vet is a part of make lint. The race detector needs cgo, and so a C compiler. By itself it
+# waits a second at the end of each process, of which the tests start hundreds.
 TEST := $(GO) test -vet=off -timeout 9m
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(TEST) -race
 

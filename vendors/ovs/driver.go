@@ -68,7 +68,7 @@ type Driver struct {
 	hasHooks     bool // it has flows that join ports and patches
 	known        vendors.Knowledge
 	checked      time.Time     // when the bridge was read
-	patience     time.Duration // of a cycle, for what the database says: glanceFor
+	glanceWait   time.Duration // glanceFor; tests wait longer
 	othersReadAt time.Time     // when the flows of other applications were read
 	passed       error         // why frames do not come to csig's tables, as it was then
 	said         conditions    // that we told of last
@@ -143,7 +143,7 @@ func Open(cfg Config) (*Driver, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
 	}
-	return &Driver{cfg: cfg, instance: rand.Uint32(), patience: glanceFor}, nil
+	return &Driver{cfg: cfg, instance: rand.Uint32(), glanceWait: glanceFor}, nil
 }
 
 // Close ends the driver's connections. What is programmed stays, until its

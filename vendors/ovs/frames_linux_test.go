@@ -64,16 +64,24 @@ func newSandwich(t testing.TB) *sandwich {
 
 func (s *sandwich) open(t testing.TB, bridge string) *Driver {
 	t.Helper()
-	d, err := Open(Config{Bridge: bridge, RunDir: s.Dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.patience = soon // tests look once, however busy the machine is
+	d := s.opened(t, Config{Bridge: bridge})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return d
+}
+
+// opened is a driver of this switch, which the caller closes.
+func (s *sandwich) opened(t testing.TB, cfg Config) *Driver {
+	t.Helper()
+	cfg.RunDir = s.Dir
+	d, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.glanceWait = soon // tests look once, however busy the machine is
 	return d
 }
 

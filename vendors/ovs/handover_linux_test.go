@@ -30,10 +30,7 @@ func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
 	if err := s.driver.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := s.opened(t, Config{Bridge: "csig", Table: table})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -211,7 +211,7 @@ func TestRestartOfTheDatabase(t *testing.T) {
 func TestDatabaseThatHangs(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
-	s.driver.patience = glanceFor
+	s.driver.glanceWait = glanceFor
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, at7)
 	s.PauseDatabase(true)

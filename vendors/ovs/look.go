@@ -217,7 +217,7 @@ const glanceFor = 50 * time.Millisecond
 // at a later call: the flows hold without the database, and the lease has to be
 // renewed.
 func (d *Driver) glance(ctx context.Context) error {
-	wait := d.patience
+	wait := d.glanceWait
 	if d.late != nil {
 		wait = 0 // we have waited for it
 	}

@@ -19,10 +19,7 @@ func TestFormerOwner(t *testing.T) {
 	t.Parallel()
 	s := newSandwich(t)
 	open := func(who string, role ofp.Role, token uint64) *Driver {
-		d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: who, Role: role, Guard: &ofp.Guard{May: func() error { return nil }, Generation: token}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := s.opened(t, Config{Bridge: "csig", Who: who, Role: role, Guard: &ofp.Guard{May: func() error { return nil }, Generation: token}})
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}

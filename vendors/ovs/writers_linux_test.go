@@ -17,11 +17,7 @@ import (
 // as opens the bridge under a name.
 func (s *sandwich) as(t testing.TB, who string, take bool) *Driver {
 	t.Helper()
-	d, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: who, Take: take})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.patience = soon // as in open
+	d := s.opened(t, Config{Bridge: "csig", Who: who, Take: take})
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
