@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +192,5 @@ func (l *lab) flows() string {
 			}
 		}
 	}
-	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }

@@ -88,9 +88,9 @@ func TestOpenVSwitch(t *testing.T) {
 	if done, err := c.Apply(ctx, steps...); err != nil || done != len(steps) {
 		t.Fatalf("%d steps, %v", done, err)
 	}
-	const want = "cookie=0x6373696700000001, priority=5,in_port=1 actions=write_metadata:0x2/0xfff,goto_table:3\n" +
+	const want = "cookie=0x5, table=3, priority=9 actions=output:1\n" +
+		"cookie=0x6373696700000001, priority=5,in_port=1 actions=write_metadata:0x2/0xfff,goto_table:3\n" +
 		"cookie=0x6373696700000002, table=3, hard_timeout=60, priority=100,metadata=0x2/0xfff,vlan_tci=0x3400/0xfc00 actions=group:7\n" +
-		"cookie=0x5, table=3, priority=9 actions=output:1\n" +
 		"cookie=0x6373696700000002, table=3, priority=0,metadata=0x2/0xfff actions=write_actions(output:2)\n"
 	if got := flows(s); got != want {
 		t.Errorf("ovs-ofctl shows\n%swant\n%s", got, want)

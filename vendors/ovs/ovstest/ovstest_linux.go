@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,10 +114,15 @@ func (s *Switch) Vsctl(args ...string) string {
 	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=60"}, args...)...)
 }
 
-// Ofctl runs ovs-ofctl and returns what it prints.
+// Ofctl runs ovs-ofctl and returns what it prints, a dump with its lines sorted: flows
+// of one priority come in an order that other flows can change.
 func (s *Switch) Ofctl(args ...string) string {
 	s.t.Helper()
-	return s.run("ovs-ofctl", append([]string{"-O", "OpenFlow14"}, args...)...)
+	out := s.run("ovs-ofctl", append([]string{"-O", "OpenFlow14"}, args...)...)
+	if slices.Contains(args, "dump-flows") || slices.Contains(args, "dump-groups") {
+		return strings.Join(slices.Sorted(strings.Lines(out)), "")
+	}
+	return out
 }
 
 // Appctl runs ovs-appctl on ovs-vswitchd and returns what it prints.
