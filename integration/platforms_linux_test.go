@@ -225,8 +225,8 @@ func (f *fakes) openSwitches() {
 	sshd := sshtest.Start(f.t, sshtest.Options{Links: map[string]string{sonicmq.Endpoint: sonic.Endpoint()}, Start: func(cmd *exec.Cmd) error { return f.host.Do(cmd.Start) }})
 	login := fmt.Sprintf("ssh: {user: %s, key: %s, known_hosts: %s, port: %d}, ", sshd.Login.User, sshd.Login.Key, sshd.Login.KnownHosts, sshd.Login.Port)
 	f.add("ovs", "127.0.0.1", f.silent(), login+"ovs: {bridge: csig, run_dir: "+bridge.Dir+"}", "p2", func() string {
-		flows := bridge.Ofctl("dump-flows", "--no-stats", "csig")
-		return ovsMiss.ReplaceAllString(flows, "$1") + bridge.Ofctl("dump-groups", "csig")
+		flows := ovsMiss.ReplaceAllString(bridge.Ofctl("dump-flows", "--no-stats", "csig"), "$1")
+		return strings.Join(slices.Sorted(strings.Lines(flows)), "") + bridge.Ofctl("dump-groups", "csig")
 	})
 
 	sw := oftest.StartSwitch(f.t, 2)
