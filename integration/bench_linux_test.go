@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,10 +133,17 @@ func sendBulk(b testing.TB, in, far *fabric.Node) {
 	}()
 }
 
-// daemon runs csig agent on so many ports every 100 ms, as a process, until the
-// test ends; the ports are idle or busy. It returns when the agent is under way, with its process, its
-// client, what counts its cycles, by its status, and what reads its metrics.
-func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cycles func() uint64, scrape func() error) {
+// daemon is a csig agent that runs as a process in a network namespace.
+type daemon struct {
+	pid    int
+	node   *fabric.Node
+	client *api.Client
+	socket string
+}
+
+// startDaemon runs csig agent on so many ports every 100 ms until the test ends; the ports
+// are idle or busy, and the command line has more arguments. It returns when the agent is under way.
+func startDaemon(b testing.TB, ports int, busy bool, args ...string) *daemon {
 	b.Helper()
 	var fab fabric.Fabric
 	b.Cleanup(func() {
@@ -186,7 +194,7 @@ func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cy
 	if busy {
 		sendBulk(b, s1, far)
 	}
-	cmd := s1.Command(csig, "agent", "-i", file, "--socket", socket)
+	cmd := s1.Command(csig, append([]string{"agent", "-i", file, "--socket", socket}, args...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
@@ -195,34 +203,48 @@ func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cy
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // killed: nothing to learn
 	})
-	client = api.NewClient(socket)
-	b.Cleanup(client.Close)
-	cycles = func() uint64 {
-		s, err := client.Status(b.Context())
-		if err != nil {
-			return 0
-		}
-		return s.Cycle.Count
-	}
-	for deadline := time.Now().Add(30 * time.Second); cycles() < 20; {
+	d := &daemon{pid: cmd.Process.Pid, node: s1, client: api.NewClient(socket), socket: socket}
+	b.Cleanup(d.client.Close)
+	for deadline := time.Now().Add(30 * time.Second); d.cycles(b) < 20; {
 		if time.Now().After(deadline) {
 			b.Fatal("the agent does not get going")
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above
 	}
-	unix := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
-	b.Cleanup(unix.CloseIdleConnections)
-	return cmd.Process.Pid, client, cycles, func() error {
-		res, err := unix.Get("http://localhost/metrics")
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		_, err = io.Copy(io.Discard, res.Body)
-		return err
+	return d
+}
+
+// cycles are those of its status; 0 until it answers.
+func (d *daemon) cycles(b testing.TB) uint64 {
+	s, err := d.client.Status(b.Context())
+	if err != nil {
+		return 0
 	}
+	return s.Cycle.Count
+}
+
+// get reads a page of the agent's, at its socket, or at a TCP address in its namespace.
+func (d *daemon) get(b testing.TB, address, path string) io.ReadCloser {
+	b.Helper()
+	network := "tcp"
+	if address == "" {
+		network, address = "unix", d.socket
+	}
+	dial := func(ctx context.Context, _, _ string) (c net.Conn, err error) {
+		err = d.node.Do(func() (err error) {
+			c, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Get("http://localhost" + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		b.Fatalf("%s: %s", path, res.Status)
+	}
+	return res.Body
 }
 
 // BenchmarkDaemon reports what csig agent takes of a core and of memory, now and at most since
@@ -230,16 +252,16 @@ func daemon(b testing.TB, ports int, busy bool) (pid int, client *api.Client, cy
 func BenchmarkDaemon(b *testing.B) {
 	for _, ports := range []int{64, 128, 256, manyPorts} {
 		b.Run(fmt.Sprintf("ports=%d", ports), func(b *testing.B) {
-			pid, _, cycles, _ := daemon(b, ports, false)
+			d := startDaemon(b, ports, false)
 			const seconds = 10
 			for b.Loop() {
-				n, cpu, start := cycles(), cpuTime(b, pid), time.Now()
+				n, cpu, start := d.cycles(b), cpuTime(b, d.pid), time.Now()
 				time.Sleep(seconds * time.Second) // the time itself is what is measured
 				wall := time.Since(start)
-				b.ReportMetric(100*float64(cpuTime(b, pid)-cpu)/float64(wall), "%core")
-				b.ReportMetric(float64(cycles()-n)/wall.Seconds(), "cycles/s")
-				b.ReportMetric(resident(b, pid), "MiB-resident")
-				peak, ok := memory(pid, "VmHWM:")
+				b.ReportMetric(100*float64(cpuTime(b, d.pid)-cpu)/float64(wall), "%core")
+				b.ReportMetric(float64(d.cycles(b)-n)/wall.Seconds(), "cycles/s")
+				b.ReportMetric(resident(b, d.pid), "MiB-resident")
+				peak, ok := memory(d.pid, "VmHWM:")
 				if !ok {
 					b.Fatal("no VmHWM in /proc")
 				}
@@ -258,28 +280,30 @@ const residentMiB = 40
 // and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
 // start took.
 func TestLongMemory(t *testing.T) {
-	pid, client, cycles, scrape := daemon(t, manyPorts, true)
+	d := startDaemon(t, manyPorts, true)
 	const settled = 250
 	var held []float64 // each second, in MiB: garbage comes and goes
 	scraped := time.Now()
-	for deadline := time.Now().Add(2 * time.Minute); cycles() < settled; {
+	for deadline := time.Now().Add(2 * time.Minute); d.cycles(t) < settled; {
 		if now := time.Now(); now.Sub(scraped) >= time.Second {
-			if err := scrape(); err != nil {
+			metrics := d.get(t, "", "/metrics")
+			_, err := io.Copy(io.Discard, metrics)
+			if err := errors.Join(err, metrics.Close()); err != nil {
 				t.Fatal(err)
 			}
 			scraped = now
-			if cycles() > settled/2 {
-				held = append(held, resident(t, pid))
+			if d.cycles(t) > settled/2 {
+				held = append(held, resident(t, d.pid))
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d cycles in two minutes, want %d", cycles(), settled)
+			t.Fatalf("%d cycles in two minutes, want %d", d.cycles(t), settled)
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above
 	}
 	slices.Sort(held)
 	got := held[len(held)/2]
-	w, err := client.Why(t.Context(), "swp0")
+	w, err := d.client.Why(t.Context(), "swp0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +319,49 @@ func TestLongMemory(t *testing.T) {
 	t.Logf("%.1f MiB are resident, %.1f to %.1f, with %d changes of a port", got, held[0], held[len(held)-1], changes)
 	if got > residentMiB {
 		t.Errorf("%.1f MiB are resident, want at most %d: GODEBUG=inittrace=1 shows what packages hold, /proc/PID/smaps what the kernel counts", got, residentMiB)
+	}
+}
+
+// BenchmarkPage reports what csig agent --web takes of memory at the most ports, busy ones,
+// once the page's history is full and one client has followed it for as long.
+func BenchmarkPage(b *testing.B) {
+	const address = "127.0.0.1:8080" // of a namespace of its own
+	d := startDaemon(b, manyPorts, true, "--web", address)
+	live := d.get(b, address, "/api/v1/live")
+	end := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, live)
+		end <- err
+	}()
+	for b.Loop() {
+		start, most := time.Now(), 0.0
+		for full := false; !full; time.Sleep(time.Second) { // the page's own pace
+			var port struct {
+				Most    int
+				Samples []json.RawMessage
+			}
+			text := d.get(b, address, "/api/v1/port?device=s1&port=swp0")
+			if err := errors.Join(json.NewDecoder(text).Decode(&port), text.Close()); err != nil {
+				b.Fatal(err)
+			}
+			full = len(port.Samples) >= port.Most
+			most = max(most, resident(b, d.pid))
+			select {
+			case err := <-end:
+				b.Fatalf("the client that follows has ended: %v", err)
+			default:
+			}
+			if time.Since(start) > 10*time.Minute {
+				b.Fatalf("%d of %d samples after ten minutes", len(port.Samples), port.Most)
+			}
+		}
+		b.ReportMetric(resident(b, d.pid), "MiB-resident")
+		b.ReportMetric(most, "MiB-most")
+		b.ReportMetric(time.Since(start).Seconds(), "s-until-full")
+	}
+	b.ReportMetric(0, "ns/op")
+	if err := live.Close(); err != nil {
+		b.Error(err)
 	}
 }
 
