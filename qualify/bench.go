@@ -241,7 +241,8 @@ func (b *Bench) Send(from int, frame []byte) error {
 	return b.err
 }
 
-// sentinels are sent again after so long.
+// sentinels are sent again after so long, and patience is counted in these: a machine that
+// is held up meanwhile has still asked the path often enough.
 const resend = 20 * time.Millisecond
 
 // Sync waits until frames without a tag from a port have arrived at others, which they
@@ -252,9 +253,8 @@ func (b *Bench) Sync(ctx context.Context, from int, to ...int) error {
 }
 
 func (b *Bench) sync(ctx context.Context, patience time.Duration, from int, to ...int) error {
-	until := time.Now().Add(patience)
 	for _, port := range to {
-		if err := b.sentinel(ctx, until, from, port); err != nil {
+		if err := b.sentinel(ctx, patience, from, port); err != nil {
 			return fmt.Errorf("a frame without a tag from %s to %s did not arrive within %v: %w", b.Ports[from].Name, b.Ports[port].Name, patience, err)
 		}
 	}
@@ -263,7 +263,7 @@ func (b *Bench) sync(ctx context.Context, patience time.Duration, from int, to .
 
 var errSilence = errors.New("cable, link, VLAN or spanning tree of these ports, or no flow that forwards between them?")
 
-func (b *Bench) sentinel(ctx context.Context, until time.Time, from, to int) error {
+func (b *Bench) sentinel(ctx context.Context, patience time.Duration, from, to int) error {
 	b.mu.Lock()
 	b.seq++
 	seq, arrived := b.seq, make(chan struct{})
@@ -279,7 +279,7 @@ func (b *Bench) sentinel(ctx context.Context, until time.Time, from, to int) err
 	if err != nil {
 		return err
 	}
-	for {
+	for waited := resend; ; waited += resend {
 		if err := b.Send(from, bytes); err != nil {
 			return err
 		}
@@ -292,7 +292,7 @@ func (b *Bench) sentinel(ctx context.Context, until time.Time, from, to int) err
 			again.Stop()
 			return context.Cause(ctx)
 		case <-again.C:
-			if time.Now().After(until) {
+			if waited >= patience {
 				return errSilence
 			}
 		}

@@ -98,7 +98,7 @@ func (w *watched) changes(ctx context.Context, t *Trial, setup *vendors.Setup, p
 				}
 				c.acked = time.Now()
 				list = append(list, c)
-				if err := vendors.Wait(ctx, 4*time.Millisecond); err != nil { // some frames before the next
+				if err := t.flow(ctx, 4*time.Millisecond, 1); err != nil { // some frames before the next
 					return err
 				}
 			}

@@ -210,13 +210,19 @@ func (t *Trial) undisturbed(ctx context.Context, ports []int, tcis []uint16, set
 // quiet is a stream of so many frames at least, while nothing changes.
 func (t *Trial) quiet(ctx context.Context, ports []int, tcis []uint16, frames int) (*stream, error) {
 	return t.streamed(ctx, dense, ports, tcis, func(ctx context.Context) error {
-		for first := t.last(); t.last() < first+uint64(frames); { // a busy machine sends few in that time
-			if err := vendors.Wait(ctx, still); err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.flow(ctx, still, frames)
 	})
+}
+
+// flow waits for so long, and again until so many more frames were sent: of a busy machine
+// that may be few in that time.
+func (t *Trial) flow(ctx context.Context, wait time.Duration, frames int) error {
+	for first := t.last(); t.last() < first+uint64(frames); {
+		if err := vendors.Wait(ctx, wait); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lost is how many frames did not arrive whose tag did so in others.
