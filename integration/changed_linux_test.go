@@ -42,7 +42,7 @@ func TestRollOutChangedByHand(t *testing.T) {
 
 // A switch that accepts a connection and sends nothing is given up after
 // --timeout, also before the first step.
-func TestRollOutTimeout(t *testing.T) {
+func TestLongRollOutTimeout(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -171,7 +171,7 @@ func TestRollOutOnceAtATime(t *testing.T) {
 
 // Mistakes in the fleet file keep csig off from no device that they do not
 // concern.
-func TestOffInSpiteOfMistakes(t *testing.T) {
+func TestLongOffInSpiteOfMistakes(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

@@ -54,8 +54,8 @@ func ofKind(k demo.Kind, interval, median time.Duration) demo.KindSummary {
 
 var software = variant{kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100*time.Millisecond)}}
 
-// TestMixedDemo runs a path software, native, software.
-func TestMixedDemo(t *testing.T) {
+// TestLongMixedDemo runs a path software, native, software.
+func TestLongMixedDemo(t *testing.T) {
 	if !mayLoad(t, "--mixed") {
 		return
 	}

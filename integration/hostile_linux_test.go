@@ -265,8 +265,8 @@ func loopback(t *testing.T) {
 	}
 }
 
-// TestHostileCounters reads healthy agents beside hostile ones.
-func TestHostileCounters(t *testing.T) {
+// TestLongHostileCounters reads healthy agents beside hostile ones.
+func TestLongHostileCounters(t *testing.T) {
 	t.Parallel()
 	loopback(t)
 	var text strings.Builder

@@ -67,7 +67,7 @@ func (b *bed) deafAgent(t *testing.T, args ...string) (a *agent, read func() str
 
 // A log pipe that is open and is not read blocks no cycle, so that no lease
 // expires, and does not block the agent's end.
-func TestAgentWithAnUnreadLog(t *testing.T) {
+func TestLongAgentWithAnUnreadLog(t *testing.T) {
 	t.Parallel()
 	t.Run("to its end", func(t *testing.T) {
 		b := newBed(t, quantize.Draft00)

@@ -150,7 +150,7 @@ func TestPrometheusScrapesAnAgent(t *testing.T) {
 }
 
 // On an address that others reach both ends have certificates, as docs/operations.md has it.
-func TestPrometheusScrapesOverTLS(t *testing.T) {
+func TestLongPrometheusScrapesOverTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	const address = "192.0.2.9"

@@ -190,7 +190,7 @@ func (m *mixture) want(when string, tpid uint16, tagged, touched bool, from, to 
 // none, then those of the new one; never an old one again, and never one over a
 // path that is half changed. Rolling back is the same the other way round, and
 // leaves what was there.
-func TestNewTPID(t *testing.T) {
+func TestLongNewTPID(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

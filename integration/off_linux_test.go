@@ -20,7 +20,7 @@ import (
 // their ports strip, then none, and at last those that were sent, never again
 // one that a switch has written. The daemons find a mark when they are started,
 // and wait.
-func TestOffPastDeadDaemons(t *testing.T) {
+func TestLongOffPastDeadDaemons(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

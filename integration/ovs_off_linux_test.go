@@ -120,10 +120,10 @@ func (o *ovsAlone) reportsNothing(a *agent) {
 	o.tagged(true)
 }
 
-// TestOpenVSwitchOffBesideAnAgent takes csig off a bridge whose agent continues, or
+// TestLongOpenVSwitchOffBesideAnAgent takes csig off a bridge whose agent continues, or
 // hangs and continues later, without the mark that csig off left: status reports what
 // the bridge does, and nothing comes back until the agent is started again.
-func TestOpenVSwitchOffBesideAnAgent(t *testing.T) {
+func TestLongOpenVSwitchOffBesideAnAgent(t *testing.T) {
 	t.Parallel()
 	o := newOVSAlone(t)
 	a := o.agent()

@@ -137,9 +137,9 @@ var markToTag = asm.Instructions{
 	asm.FnSkbVlanPush.Call(),
 }
 
-// TestECMPOfKernel has the kernel route by two next hops and a hash of addresses and UDP ports. As it cannot
+// TestLongECMPOfKernel has the kernel route by two next hops and a hash of addresses and UDP ports. As it cannot
 // route a frame with a tag, BPF programs take the tag to the packet's mark, and back from it.
-func TestECMPOfKernel(t *testing.T) {
+func TestLongECMPOfKernel(t *testing.T) {
 	bed := qualifytest.NewBed(t, 4)
 	bridge := strings.Fields(in(t, bed.Switch, "", "ip -br link show type bridge"))[0]
 	var setup strings.Builder
