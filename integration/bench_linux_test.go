@@ -1,13 +1,10 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,7 +135,6 @@ type daemon struct {
 	pid    int
 	node   *fabric.Node
 	client *api.Client
-	socket string
 }
 
 // startDaemon runs csig agent on so many ports every 100 ms until the test ends; the ports
@@ -203,7 +199,7 @@ func startDaemon(b testing.TB, ports int, busy bool, args ...string) *daemon {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // killed: nothing to learn
 	})
-	d := &daemon{pid: cmd.Process.Pid, node: s1, client: api.NewClient(socket), socket: socket}
+	d := &daemon{pid: cmd.Process.Pid, node: s1, client: api.NewClient(socket)}
 	b.Cleanup(d.client.Close)
 	for deadline := time.Now().Add(30 * time.Second); d.cycles(b) < 20; {
 		if time.Now().After(deadline) {
@@ -221,30 +217,6 @@ func (d *daemon) cycles(b testing.TB) uint64 {
 		return 0
 	}
 	return s.Cycle.Count
-}
-
-// get reads a page of the agent's, at its socket, or at a TCP address in its namespace.
-func (d *daemon) get(b testing.TB, address, path string) io.ReadCloser {
-	b.Helper()
-	network := "tcp"
-	if address == "" {
-		network, address = "unix", d.socket
-	}
-	dial := func(ctx context.Context, _, _ string) (c net.Conn, err error) {
-		err = d.node.Do(func() (err error) {
-			c, err = new(net.Dialer).DialContext(ctx, network, address)
-			return err
-		})
-		return c, err
-	}
-	res, err := (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Get("http://localhost" + path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if res.StatusCode != http.StatusOK {
-		b.Fatalf("%s: %s", path, res.Status)
-	}
-	return res.Body
 }
 
 // BenchmarkDaemon reports what csig agent takes of a core and of memory, now and at most since
@@ -280,15 +252,15 @@ const residentMiB = 40
 // and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
 // start took.
 func TestLongMemory(t *testing.T) {
-	d := startDaemon(t, manyPorts, true)
+	d := startDaemon(t, manyPorts, true, "--metrics", metricsAt)
+	scraper := clientIn(d.node)
+	t.Cleanup(scraper.CloseIdleConnections)
 	const settled = 250
 	var held []float64 // each second, in MiB: garbage comes and goes
 	scraped := time.Now()
 	for deadline := time.Now().Add(2 * time.Minute); d.cycles(t) < settled; {
 		if now := time.Now(); now.Sub(scraped) >= time.Second {
-			metrics := d.get(t, "", "/metrics")
-			_, err := io.Copy(io.Discard, metrics)
-			if err := errors.Join(err, metrics.Close()); err != nil {
+			if _, err := get(t.Context(), scraper, "http://"+metricsAt+"/metrics"); err != nil {
 				t.Fatal(err)
 			}
 			scraped = now
@@ -327,10 +299,15 @@ func TestLongMemory(t *testing.T) {
 func BenchmarkPage(b *testing.B) {
 	const address = "127.0.0.1:8080" // of a namespace of its own
 	d := startDaemon(b, manyPorts, true, "--web", address)
-	live := d.get(b, address, "/api/v1/live")
+	client := clientIn(d.node)
+	b.Cleanup(client.CloseIdleConnections)
+	live, err := client.Get("http://" + address + "/api/v1/live")
+	if err != nil {
+		b.Fatal(err)
+	}
 	end := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(io.Discard, live)
+		_, err := io.Copy(io.Discard, live.Body)
 		end <- err
 	}()
 	for b.Loop() {
@@ -340,9 +317,12 @@ func BenchmarkPage(b *testing.B) {
 				Most    int
 				Samples []json.RawMessage
 			}
-			text := d.get(b, address, "/api/v1/port?device=s1&port=swp0")
-			if err := errors.Join(json.NewDecoder(text).Decode(&port), text.Close()); err != nil {
+			text, err := get(b.Context(), client, "http://"+address+"/api/v1/port?device=s1&port=swp0")
+			if err != nil {
 				b.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(text), &port); err != nil {
+				b.Fatalf("%v: %s", err, text)
 			}
 			full = len(port.Samples) >= port.Most
 			most = max(most, resident(b, d.pid))
@@ -360,7 +340,7 @@ func BenchmarkPage(b *testing.B) {
 		b.ReportMetric(time.Since(start).Seconds(), "s-until-full")
 	}
 	b.ReportMetric(0, "ns/op")
-	if err := live.Close(); err != nil {
+	if err := live.Body.Close(); err != nil {
 		b.Error(err)
 	}
 }
