@@ -27,6 +27,8 @@ type soft struct {
 	// loses one frame in so many at random, and of those with tags one in losesTagged; 0: none.
 	loses, losesTagged int
 	random             *rand.Rand
+	// late is how much later the second port receives what comes after a pause.
+	late time.Duration
 }
 
 func (s *soft) lost(frame []byte) bool {
@@ -75,6 +77,9 @@ func softBench(t *testing.T, ports int, s *soft) *Bench {
 		w.change = func(frame []byte) []byte {
 			s.forward(i, frame)
 			return nil
+		}
+		if i == 1 {
+			w.late = s.late
 		}
 		s.ports = append(s.ports, w)
 		b.Ports = append(b.Ports, Cabled(fmt.Sprint("p", i+1), fmt.Sprint("c", i+1), MAC{2, byte(i)}, 1600, w))
@@ -225,6 +230,7 @@ func TestNetworkFaults(t *testing.T) {
 		{"a LAG", "vids", 3, &soft{route: lag(byMAC)}, NotTested, "as members of a LAG"},
 		{"a LAG by MAC of four ports", "lag", 4, &soft{route: lag(byMAC)}, Pass, ""},
 		{"a LAG by MAC", "lag", 3, &soft{route: lag(byMAC)}, Pass, ""},
+		{"a LAG with a member that is late", "lag", 3, &soft{route: lag(byMAC), late: 5 * time.Millisecond}, Pass, ""},
 		{"a LAG by VID", "lag", 3, &soft{route: lag(func(f []byte) byte {
 			if hasTag(f) {
 				return f[15]

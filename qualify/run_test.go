@@ -24,6 +24,7 @@ type wire struct {
 	once   sync.Once
 	drops  uint64
 	change func(frame []byte) []byte // on the way; nil: nothing
+	late   time.Duration             // what comes after a pause is received so much later
 }
 
 // cable is two cards and the cable between them.
@@ -46,8 +47,12 @@ func (w *wire) Send(frame []byte) error {
 }
 
 func (w *wire) Receive() ([]byte, time.Time, error) {
+	pause := len(w.frames) == 0
 	select {
 	case f := <-w.frames:
+		if pause {
+			time.Sleep(w.late)
+		}
 		return f, time.Now(), nil
 	case <-w.closed:
 		return nil, time.Time{}, net.ErrClosed
