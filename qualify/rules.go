@@ -155,12 +155,12 @@ type patient struct {
 }
 
 func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) error {
-	for until := time.Now().Add(p.patience()); ; {
+	for a := p.attempts(); ; {
 		wrong, err := f()
 		if err != nil || !wrong || p.spent {
 			return err
 		}
-		if time.Now().After(until) {
+		if a.over() {
 			p.spent = true
 			return nil
 		}

@@ -110,3 +110,15 @@ func TestFallbackStates(t *testing.T) {
 		}
 	}
 }
+
+// TestAttempts: of a machine that was held up for all of patience something is still asked several times.
+func TestAttempts(t *testing.T) {
+	a := attempts{until: time.Now().Add(-time.Minute)}
+	made := 1
+	for !a.over() {
+		made++
+	}
+	if a.until = time.Now().Add(time.Minute); made != fewest || a.over() {
+		t.Errorf("over after %d of %d, and within patience: %v", made, fewest, a.over())
+	}
+}
