@@ -53,7 +53,7 @@ func TestHangupEndsLikeTermination(t *testing.T) {
 func TestReloadsItsFile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
-	b.fleet.Profile.Interval *= 3 // and the lease: a machine that is held up for less lapses none
+	b.fleet.Profile.Interval *= 9 // and the lease: a machine that is held up for less lapses none
 	b.setLoad(t, roomy-streamBPS)
 	p := b.probes(t)
 	a := b.inSession(t, nil)

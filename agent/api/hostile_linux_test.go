@@ -562,6 +562,25 @@ func TestTooLongBodies(t *testing.T) {
 	}
 }
 
+// TestHalfARequest: a client that has sent half of one does not hinder the end: a controller's
+// standby that takes a device ends so.
+func TestHalfARequest(t *testing.T) {
+	var c net.Conn
+	t.Cleanup(func() { c.Close() }) // after the server's end, which is to be without an error
+	v := serveAll(t, nil, nil)
+	var err error
+	if c, err = net.Dial("unix", v.socket); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: agent\r\nContent-Length: 9\r\n\r\nhalf", ConfigPath)
+	l := v.lns[0].(*limited)
+	for reads := 0; reads == 0 && t.Context().Err() == nil; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		reads = l.count(func(c *conn) bool { return c.active })
+		l.mu.Unlock()
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

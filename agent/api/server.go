@@ -117,7 +117,8 @@ func (s *Server) Publish() {
 	}
 }
 
-// Close ends all answers and removes the socket.
+// Close ends all answers and removes the socket. A client that has sent half of its request, or
+// does not read, has a second.
 func (s *Server) Close() error {
 	close(s.stop)
 	if s.sparse != nil {
@@ -126,6 +127,9 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
+	if ctx.Err() != nil {
+		err = s.http.Close()
+	}
 	for _, ln := range s.lns { // those that Serve has not begun with
 		_ = ln.Close() // most are closed already
 	}
