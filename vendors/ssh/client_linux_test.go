@@ -51,14 +51,16 @@ func TestCancel(t *testing.T) {
 	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
-	go func() { // the command has begun when it opens the pipe
+	ended := make(chan struct{})
+	go func() { // the command has begun when it opens the pipe, and would end when that is closed
 		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 		if err == nil {
 			defer f.Close()
 		}
 		close(started)
-		<-ctx.Done()
+		<-ended
 	}()
+	defer close(ended)
 	if _, err := c.Run(ctx, "cat "+pipe, nil); !errors.Is(err, why) {
 		t.Errorf("got %v, want the cause", err)
 	}
