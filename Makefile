@@ -10,6 +10,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+SUM     := gotest.tools/gotestsum@v1.13.0
 # The Debian packages that the tests use as peers; debootstrap makes the root that csig's own
 # packages are installed in. Chromium runs the tests of the page, Prometheus those of the metrics,
 # Podman with runc the container.
@@ -53,29 +54,29 @@ LATER := ^TestLong
 # go vet is a part of make lint. The race detector needs cgo, and so a C compiler. By itself it
 # waits a second at the end of each process, of which the tests start hundreds.
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
-WITH := -vet=off -timeout 9m
+FLAGS := -vet=off -timeout 9m
 
 # Tests beside kernels and peers wait for them, and another program can hold all of them up.
 # Of a run in which at most three failed, without a panic or a data race, those run once more,
 # alone; what failed stays in the output. The rule compiler's have no second chance.
-TEST := $(GO) run gotest.tools/gotestsum@v1.13.0 --format standard-quiet --hide-summary skipped \
+TEST := $(GO) run $(SUM) --format standard-quiet --hide-summary skipped \
   --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages
 
 # Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers
-	$(RACE) $(TEST) "./vendors/sonic ./cmd/csig ./counters/snmp ./controller/owner ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))" | xargs)" -- $(WITH) -race -p 3 -skip '$(LATER)|$(LONG)'
-	$(TEST) "$(SWITCHES) $(RULES)" -- $(WITH) -run '$(LONG)'
-	$(GO) test $(WITH) -skip '$(LATER)' $(PURE)
-	$(RACE) $(GO) test $(WITH) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	$(RACE) $(TEST) "$(SWITCHES)" -- $(WITH) -race -count=1 -p 3 -parallel 4 -skip '$(LATER)|$(LONG)'
-	$(RACE) $(TEST) "$(KERNEL)" -- $(WITH) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
+	$(RACE) $(TEST) "./vendors/sonic ./cmd/csig ./counters/snmp ./controller/owner ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))" | xargs)" -- $(FLAGS) -race -p 3 -skip '$(LATER)|$(LONG)'
+	$(TEST) "$(SWITCHES) $(RULES)" -- $(FLAGS) -run '$(LONG)'
+	$(GO) test $(FLAGS) -skip '$(LATER)' $(PURE)
+	$(RACE) $(GO) test $(FLAGS) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
+	$(RACE) $(TEST) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 3 -parallel 4 -skip '$(LATER)|$(LONG)'
+	$(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
 
 # In the order and with the neighbours that make test gives them.
 long: peers
-	$(TEST) "$(RULES)" -- $(WITH) -count=1 -timeout 30m -p 2 -run '$(LATER)'
-	$(RACE) $(TEST) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RULES) $(KERNEL))" | xargs)" -- $(WITH) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
+	$(TEST) "$(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 2 -run '$(LATER)'
+	$(RACE) $(TEST) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
 	mkdir -p bin
-	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(RACE) $(TEST) "$(KERNEL)" -- $(WITH) -race -count=1 -timeout 30m -p 1 -parallel 3 -run '$(LATER)'
+	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -timeout 30m -p 1 -parallel 3 -run '$(LATER)'
 	cat bin/chaos.txt
 
 # ARGS=-update draws docs/chaos.svg.

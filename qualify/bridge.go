@@ -137,14 +137,14 @@ func (t *Trial) learnedTagged(ctx context.Context, vids []uint16) error {
 // They do so where none arrives a few times in a row: one that is lost proves nothing.
 func (t *Trial) filtered(ctx context.Context, frames []Frame) ([]Seen, error) {
 	quiet := 0
-	for until := time.Now().Add(t.Patience); ; {
+	for a := within(t.Patience); ; {
 		seen, err := t.Exchange(ctx, 0, frames)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(seen, func(s Seen) bool { return s.Fate() != lost }) {
 			quiet = 0
-			if time.Now().After(until) {
+			if a.over() {
 				return seen, nil
 			}
 		} else if quiet++; quiet == repeats {

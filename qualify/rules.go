@@ -155,7 +155,7 @@ type patient struct {
 }
 
 func (p *patient) try(ctx context.Context, f func() (wrong bool, err error)) error {
-	for a := p.attempts(); ; {
+	for a := within(p.patience()); ; {
 		wrong, err := f()
 		if err != nil || !wrong || p.spent {
 			return err

@@ -159,7 +159,7 @@ func (t *Trial) onWire(ctx context.Context, setup *vendors.Setup, l local, port 
 	list := t.Listen()
 	defer list.Close()
 	intents := l.intents(setup)
-	for a := t.attempts(); ; {
+	for a := within(t.patience()); ; {
 		all := true
 		for _, tci := range probes(setup) {
 			got, err := t.one(ctx, list, port, tci)
@@ -186,7 +186,7 @@ type attempts struct {
 
 const fewest = 5
 
-func (t *Trial) attempts() attempts { return attempts{until: time.Now().Add(t.patience())} }
+func within(patience time.Duration) attempts { return attempts{until: time.Now().Add(patience)} }
 
 // over is called after each one.
 func (a *attempts) over() bool {
