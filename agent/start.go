@@ -207,10 +207,10 @@ func (a *Agent) undo(before vendors.Setup) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	var err error
-	if before.Nothing() {
-		err = a.cfg.Driver.Remove(ctx)
+	if driver := vendors.Alone(a.cfg.Driver); before.TPID == 0 && len(before.Ports) == 0 {
+		err = driver.Remove(ctx) // what another platform left stays as it was
 	} else {
-		err = a.cfg.Driver.Apply(ctx, before)
+		err = driver.Apply(ctx, before)
 	}
 	if err != nil {
 		return &UndoError{Err: err}

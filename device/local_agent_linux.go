@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // findLocalAgentIn returns the agent that programs the ports of a network namespace, the
 // caller's where the path is ""; nil where there is none.
 func findLocalAgentIn(netns string) (*localAgent, error) {
 	return inNamespace(netns, func() (*localAgent, error) {
-		return findLocalAgent(lockName, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), api.DefaultSocket())
+		return findLocalAgent(vendors.AgentLock, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"), api.DefaultSocket())
 	})
 }
 

@@ -17,11 +17,8 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/vendors"
 )
-
-// lockName is the abstract socket of the agent that programs the ports of a
-// network namespace.
-const lockName = "@csig-agent"
 
 var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first (csig agent --dry-run runs beside it)")
 
@@ -38,7 +35,7 @@ func lockDevice(remote, device string, log *logrus.Entry) (unlock func(), err er
 		other = fmt.Errorf("another csig agent on this machine drives %s (%s): stop it first (csig agent --dry-run runs beside it)", device, remote)
 		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
 	}
-	return lock(lockName+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
+	return lock(vendors.AgentLock+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
 }
 
 func lock(name, file string, other error, log *logrus.Entry) (func(), error) {
@@ -160,7 +157,7 @@ func lockNamespace(name string, create bool, other error) (*os.File, error) {
 	if create {
 		flags |= os.O_CREATE
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return nil, fmt.Errorf("locking the device: another process holds the name %s, and %w", lockName, err)
+			return nil, fmt.Errorf("locking the device: another process holds the name %s, and %w", vendors.AgentLock, err)
 		}
 	}
 	f, err := os.OpenFile(name, flags, 0o600)

@@ -142,7 +142,37 @@ func (o *Off) Run(ctx context.Context) error {
 			o.failed = append(o.failed, name)
 		}
 		return err
-	}))
+	}), o.checkElsewhere(ctx, seen))
+}
+
+// checkElsewhere looks once more, when all devices are off, for what csig made on their
+// machines and no device of the fleet has: at an earlier bridge, or at ports of before. The
+// error names it.
+func (o *Off) checkElsewhere(ctx context.Context, seen map[string]deviceState) error {
+	if o.Only != nil {
+		return nil // it may be that of the other devices
+	}
+	var mu sync.Mutex
+	var left []error
+	var names []string
+	for name, s := range seen {
+		if len(s.Facts.Left) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, inventory.CompareNames)
+	err := SideBySide(ctx, o.Parallel, names, false, func(name string) error {
+		return o.step(ctx, "", name, func(ctx context.Context, t Target) error {
+			facts, err := t.Probe(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, what := range facts.Left {
+				left = append(left, fmt.Errorf("device %s: %s", name, what))
+			}
+			return err
+		})
+	})
+	return errors.Join(append(left, err)...)
 }
 
 // Failed lists the devices that Run could not take off. Report was told of each, with the reason.

@@ -12,14 +12,18 @@ import (
 func DiffShared(have, want *Setup, what string, describe func(*Setup) string) []Change {
 	c := Change{Kind: Alter, What: what}
 	switch old, now := describe(have), describe(want); {
-	case have.Nothing():
+	case have.TPID == 0 && len(have.Ports) == 0:
 		c.Kind, c.Detail = Create, now
 	case old != now:
 		c.Detail = old + " -> " + now
 	case have.Damaged != "":
 		c.Detail = "repair: " + have.Damaged
+		return []Change{c}
 	default:
 		return nil
+	}
+	if have.Damaged != "" {
+		c.Detail += "; repair: " + have.Damaged
 	}
 	return []Change{c}
 }

@@ -58,6 +58,7 @@ type Facts struct {
 	Ports       []string            `json:"ports"`             // names of the ports it has, in no order, where Probe reads them; none where it does not
 	Notes       []string            `json:"notes"`             // what an operator should know, one sentence each
 	Off         []string            `json:"off"`               // what Remove does not give back as it was before us, one sentence each
+	Left        []string            `json:"left,omitempty"`    // what csig made on the device's machine that is at none of its ports, and that no process drives, one sentence each
 	MTUHeadroom int                 `json:"slack_bytes"`       // bytes beyond a port's MTU that it forwards all the same
 	PortIssues  []PortVerdict       `json:"hinders"`           // of ports: what stands in the way of tags there, Refused or Degraded
 	Traits      Traits              `json:"traits"`            // how the platform treats tags, with sources

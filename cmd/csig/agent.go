@@ -166,6 +166,9 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	var platforms []string
 	if dev != nil {
 		platforms = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
+		if all.BesideKernel(dev) {
+			platforms = append(platforms, "linux")
+		}
 		if !o.Shadow {                                             // two agents on one set of ports would undo each other's work
 			if err := a.Take(dev); err != nil {
 				return err

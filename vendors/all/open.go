@@ -17,7 +17,7 @@ func openLinux(cfg vendors.Config) (vendors.Driver, error) {
 	if err != nil {
 		return nil, err // not a nil *linux.Driver in a Driver that is not nil
 	}
-	return d, nil
+	return sole(cfg, d, ebpfPlane, bridgesOf), nil
 }
 
 var errOnLinux = &vendors.PermanentError{Err: errors.New("a Linux switch is set up by csig agent on it: install csig there, start csig agent --wait, and say where it listens (management: daemon)")}
@@ -31,5 +31,5 @@ func openEBPF(cfg vendors.Config) (vendors.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, nil
+	return sole(cfg, d, linuxTable, bridgesOf), nil
 }

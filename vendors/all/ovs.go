@@ -1,9 +1,11 @@
 package all
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"path"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -33,11 +35,29 @@ func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 		}
 		c.Dial, c.Done = UnixSockets(cfg)
 	}
+	dial := c.Dial
+	if dial == nil {
+		dial = dialUnix
+	}
 	d, err := ovs.Open(c)
 	if err != nil {
 		return nil, err // not a nil *ovs.Driver in a Driver that is not nil
 	}
-	return d, nil
+	socket := path.Join(cmp.Or(c.RunDir, ovs.DefaultRunDir), c.Bridge+".mgmt")
+	with := dialed(c.Guard, func(ctx context.Context) (net.Conn, error) { return dial(ctx, socket) })
+	formers := func(ctx context.Context, cfg *vendors.Config) ([]vendors.Former, error) {
+		found, err := openFlows(ctx, c.Bridge, with)
+		if err != nil || cfg.Remote() {
+			return found, err
+		}
+		others, err := bridges(ctx, cfg, socket)
+		return append(found, others...), err
+	}
+	return sole(cfg, d, formers, kernelPlanes), nil
+}
+
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", path)
 }
 
 // bridgeOf is the bridge that a device is.

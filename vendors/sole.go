@@ -1,0 +1,162 @@
+package vendors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// AgentLock is the abstract socket of the agent that programs the ports of a network
+// namespace, which is its lock.
+const AgentLock = "@csig-agent"
+
+// Former is what csig made on a device's box by another platform than the device's: after a
+// change of the fleet file's platform its rules would go on rewriting frames beside the
+// device's own, with values that no agent renews (DESIGN §5: one box, one plane).
+type Former struct {
+	What   string // for people: the objects, and the platform that made them
+	By     string // the process that drives it; "": none does
+	Apart  bool   // it is at none of the device's ports: another device's, or one that the file no longer has
+	Remove func(ctx context.Context) error
+}
+
+// Sole is a driver of a device that no other data plane of csig's works beside.
+type Sole struct {
+	Driver
+
+	// Formers finds what other platforms left on the device's box.
+	Formers func(ctx context.Context) ([]Former, error)
+}
+
+var _ Looker = (*Sole)(nil)
+
+// Unwrap returns the driver, for its optional capabilities.
+func (s *Sole) Unwrap() any { return s.Driver }
+
+// Alone is a driver that leaves what other platforms left.
+func Alone(d Driver) Driver {
+	if s, ok := d.(*Sole); ok {
+		return s.Driver
+	}
+	return d
+}
+
+// Probe reports what csig made elsewhere on the box and no process drives, too.
+func (s *Sole) Probe(ctx context.Context) (Facts, error) {
+	f, err := s.Driver.Probe(ctx)
+	if err != nil {
+		return f, err
+	}
+	formers, err := s.Formers(ctx)
+	for _, o := range formers {
+		if o.Apart && o.By == "" {
+			f.Left = append(f.Left, fmt.Sprintf("%s is on this machine and at none of the device's ports, and no process drives it: start the agent of its device, or run csig off with a fleet file that has the device as it was", o.What))
+		}
+	}
+	f.Notes = append(f.Notes, f.Left...)
+	return f, err
+}
+
+// Observe reads back the setup. What another platform left at the device's ports is damage.
+func (s *Sole) Observe(ctx context.Context) (Setup, error) {
+	seen, err := s.Driver.Observe(ctx)
+	if err != nil {
+		return seen, err
+	}
+	return seen, s.damage(ctx, &seen)
+}
+
+// Look reads back what the ports write, too.
+func (s *Sole) Look(ctx context.Context) (DataPlane, error) {
+	seen, err := Look(ctx, s.Driver)
+	if err != nil {
+		return seen, err
+	}
+	return seen, s.damage(ctx, &seen.Setup)
+}
+
+func (s *Sole) damage(ctx context.Context, seen *Setup) error {
+	formers, err := s.Formers(ctx)
+	for _, o := range formers {
+		if o.Apart {
+			continue
+		}
+		if seen.Damaged != "" {
+			seen.Damaged += "; "
+		}
+		seen.Damaged += o.What + " is at its ports, too"
+		if o.By != "" {
+			seen.Damaged += ", and " + o.By + " drives it"
+		}
+	}
+	return err
+}
+
+// Apply refuses ports that another process drives by another platform, and removes what no
+// process drives. It does so last: while both are there, frames carry the worse of the two.
+func (s *Sole) Apply(ctx context.Context, want Setup) error {
+	formers, err := s.Formers(ctx)
+	if err != nil {
+		return err
+	}
+	var held []error
+	for _, o := range formers {
+		if !o.Apart && o.By != "" {
+			held = append(held, fmt.Errorf("%s is at its ports: %w: stop that first", o.What, &HeldError{By: o.By}))
+		}
+	}
+	if held != nil {
+		return &PermanentError{Err: errors.Join(held...)}
+	}
+	err = s.Driver.Apply(ctx, want)
+	if wholeRefused(err) || ctx.Err() != nil {
+		return err
+	}
+	for _, o := range formers {
+		if o.Apart {
+			continue
+		}
+		if left := o.Remove(ctx); left != nil {
+			for i := range want.Ports {
+				err = errors.Join(err, &PortError{Port: want.Ports[i].Port, Err: fmt.Errorf("remove what an earlier configuration left, %s: %w", o.What, left)})
+			}
+		}
+	}
+	return err
+}
+
+// wholeRefused reports whether an error is a refusal of the device, and not of single ports.
+func wholeRefused(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *PermanentError:
+		return e.Port == ""
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if wholeRefused(err) {
+				return true
+			}
+		}
+	case interface{ Unwrap() error }:
+		return wholeRefused(e.Unwrap())
+	}
+	return false
+}
+
+// Remove deletes everything of csig's at the device's ports, by whichever platform.
+func (s *Sole) Remove(ctx context.Context) error {
+	err := s.Driver.Remove(ctx)
+	formers, looking := s.Formers(ctx)
+	err = errors.Join(err, looking)
+	for _, o := range formers {
+		if o.Apart {
+			continue
+		}
+		switch left := o.Remove(ctx); {
+		case left != nil:
+			err = errors.Join(err, fmt.Errorf("remove %s: %w", o.What, left))
+		case o.By != "":
+			err = errors.Join(err, fmt.Errorf("%s is removed, and %s may restore it: stop that and run csig off again", o.What, o.By))
+		}
+	}
+	return err
+}
