@@ -46,6 +46,7 @@ const boxText = `
 format: csig.fleet/v1
 profile: {name: box, tpid: TPID, interval: 100ms, signals: {abw: {buckets: log-100M}}}
 policy: {on_stale: conservative}
+vlan_tpids: [0x8100]
 devices:
   - name: s1
     platform: PLATFORM
@@ -103,10 +104,10 @@ func newBox(t testing.TB) *box {
 }
 
 // file writes the fleet file of the box as a platform has it.
-func (b *box) file(platform, tpid string, locator int) string {
+func (b *box) file(platform string, tpid uint16, locator int) string {
 	b.t.Helper()
-	text := strings.NewReplacer("TPID", tpid, "PLATFORM", platform, "KEYS", platformsOfABox[platform].keys, "LOCATOR", fmt.Sprint(locator)).Replace(boxText)
-	path := filepath.Join(b.dir, platform+tpid+".yaml")
+	text := strings.NewReplacer("TPID", fmt.Sprintf("%#04x", tpid), "PLATFORM", platform, "KEYS", platformsOfABox[platform].keys, "LOCATOR", fmt.Sprint(locator)).Replace(boxText)
+	path := filepath.Join(b.dir, fmt.Sprintf("%s-%04x.yaml", platform, tpid))
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "RUNDIR", b.Dir)), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
@@ -231,23 +232,29 @@ func (b *box) has() (platforms []string) {
 	return platforms
 }
 
-// formerCase is a change of the platform of a box.
-type formerCase struct{ was, is, end, tpid string }
+// formerCase is a change of the platform of a box, perhaps of its TPID, too.
+type formerCase struct {
+	was, is string
+	end     string    // of the former agent
+	tpids   [2]uint16 // the former one, and the one of now
+}
 
-func (c formerCase) String() string { return c.was + "-" + c.is + "-" + c.end + "-" + c.tpid }
-
-var platformsOfOneBox = []string{"linux", "linux-ebpf", "openflow", "ovs"}
+func (c formerCase) String() string {
+	return fmt.Sprintf("%s-%s-%s-%04x-%04x", c.was, c.is, c.end, c.tpids[0], c.tpids[1])
+}
 
 // formerCases are all of them. Open vSwitch takes 0x88a8 alone.
-func formerCases() (all []formerCase) {
-	for _, was := range platformsOfOneBox {
-		for _, is := range platformsOfOneBox {
-			for _, end := range []string{"SIGTERM", "SIGKILL", "SIGINT", "off"} {
-				for _, tpid := range []string{"0x88a8", "0x9900"} {
-					flows := was == "ovs" || was == "openflow"
-					if was != is && !(flows && tpid != "0x88a8") {
-						all = append(all, formerCase{was, is, end, tpid})
-					}
+func formerCases(ends ...string) (all []formerCase) {
+	byFlows := func(platform string) bool { return platform == "ovs" || platform == "openflow" }
+	platforms := []string{"linux", "linux-ebpf", "openflow", "ovs"}
+	for _, was := range platforms {
+		for _, is := range platforms {
+			for _, tpids := range [][2]uint16{{0x88a8, 0x88a8}, {0x9900, 0x88a8}, {0x88a8, 0x9900}} {
+				if was == is || byFlows(was) && tpids[0] != 0x88a8 || byFlows(is) && tpids[1] != 0x88a8 {
+					continue
+				}
+				for _, end := range ends {
+					all = append(all, formerCase{was, is, end, tpids})
 				}
 			}
 		}
@@ -259,15 +266,7 @@ func formerCases() (all []formerCase) {
 // frame.
 func (b *box) change(t *testing.T, c formerCase) {
 	b.t = t
-	now := "0x88a8"
-	was, is := b.file(c.was, c.tpid, 5), b.file(c.is, now, 6)
-	if c.tpid == now && strings.HasPrefix(c.is, "linux") {
-		now = "0x9900" // so that what is left would rewrite ordinary VLAN tags of 0x88a8
-		if c.end == "SIGKILL" || c.end == "SIGINT" {
-			now = c.tpid
-		}
-		is = b.file(c.is, now, 6)
-	}
+	was, is := b.file(c.was, c.tpids[0], 5), b.file(c.is, c.tpids[1], 6)
 	a := b.start(c.was, was, "")
 	switch c.end {
 	case "SIGTERM":
@@ -292,10 +291,7 @@ func (b *box) change(t *testing.T, c formerCase) {
 	if left := b.has(); len(left) != 1 || left[0] != c.is {
 		t.Errorf("the box has the rules of %v", left)
 	}
-	var tpid uint16 = 0x88a8
-	if now == "0x9900" {
-		tpid = 0x9900
-	}
+	tpid := c.tpids[1]
 	for range 50 {
 		got := b.leaves(tpid, 31<<7|126)
 		if tci := binary.BigEndian.Uint16(got[14:]); tci&0x7f != 6 || tci>>7 == 0 {
@@ -320,14 +316,11 @@ func (b *box) change(t *testing.T, c formerCase) {
 func TestFormerPlatform(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	ends := []string{"SIGKILL", "off", "SIGTERM"}
-	n := 0
-	for _, c := range formerCases() {
-		if c.tpid != "0x88a8" || c.end != ends[n%len(ends)] {
-			continue
+	ends := []string{"SIGKILL", "off", "SIGTERM", "SIGINT"}
+	for i, c := range formerCases("") {
+		if c.end = ends[i%len(ends)]; c.tpids[0] != 0x9900 { // the rest is TestLongFormerPlatform's
+			t.Run(c.String(), func(t *testing.T) { b.change(t, c) })
 		}
-		n++
-		t.Run(c.String(), func(t *testing.T) { b.change(t, c) })
 	}
 }
 
@@ -335,7 +328,7 @@ func TestFormerPlatform(t *testing.T) {
 func TestLongFormerPlatform(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	for _, c := range formerCases() {
+	for _, c := range formerCases("SIGKILL", "off", "SIGTERM", "SIGINT") {
 		t.Run(c.String(), func(t *testing.T) { b.change(t, c) })
 	}
 }
