@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -395,7 +396,7 @@ func (m *many) replug(port int) {
 	}
 	m.plug(port)
 	made := time.Now()
-	for end := made.Add(patience); ; {
+	for end := made.Add(5*time.Second); ; {
 		m.rx.Lock()
 		first := m.phases[len(m.phases)-1].first
 		m.rx.Unlock()
@@ -404,7 +405,10 @@ func (m *many) replug(port int) {
 			break
 		}
 		if time.Now().After(end) {
-			m.t.Fatalf("%s is not right after it was made again", m.name(port))
+			out, _ := m.s1.Command("nft", "list", "table", "netdev", "csig").CombinedOutput()
+			os.WriteFile("/tmp/w/looks-nft.txt", out, 0o600)
+			st, _ := json.MarshalIndent(m.status().Ports[port], "", " ")
+			m.t.Fatalf("%s is not right after it was made again: %+v %s", m.name(port), m.phases[len(m.phases)-1], st)
 		}
 		time.Sleep(time.Millisecond) // the condition is above
 	}

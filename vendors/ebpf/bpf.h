@@ -15,6 +15,7 @@ typedef long long s64;
 #define __type(name, val) typeof(val) *name
 #define inline_fn static inline __attribute__((always_inline))
 
+#define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_F_RECOMPUTE_CSUM 1

@@ -70,20 +70,23 @@ struct stats {
 
 #define PORTS 1024
 
-/* Where a device's port is. Its two elements of csig_ports are written in turns, so that a
- * frame sees one or the other whole; live changes last, and is one byte. */
-struct place {
-	u16 slot;
-	u8 live;	/* which element: 1 or 2; 0: there is none */
-	u8 pad;
-};
+/* The slot of a device's port. Only csig's devices are there, so that any index fits and a look
+ * at all of them costs no more than they are. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PORTS);
+	__type(key, u32);	/* ifindex */
+	__type(value, u32);
+} csig_places SEC(".maps");
 
+/* Which of a slot's two elements of csig_ports is live: 1 or 2; 0: none. They are written in
+ * turns, so that a frame sees one or the other whole; this changes last, and is one byte. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);	/* looked up without a call */
-	__uint(max_entries, 1 << 17);
-	__type(key, u32);	/* ifindex */
-	__type(value, struct place);
-} csig_places SEC(".maps");
+	__uint(max_entries, PORTS);
+	__type(key, u32);
+	__type(value, u8);
+} csig_live SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -431,11 +434,15 @@ int csig_egress(struct __sk_buff *skb)
 {
 	u64 now = bpf_ktime_get_ns(); /* first: it waits for what was begun before */
 	u32 ifindex = skb->ifindex, t = 0;
-	const struct place *at = bpf_map_lookup_elem(&csig_places, &ifindex);
+	const u32 *place = bpf_map_lookup_elem(&csig_places, &ifindex);
 
-	if (!at)
+	if (!place)
 		return TCX_NEXT;
-	u32 live = *(volatile u8 *)&at->live, slot = at->slot, element = 2 * slot + live - 1;
+	u32 slot = *place;
+	const u8 *turn = bpf_map_lookup_elem(&csig_live, &slot);
+	if (!turn)
+		return TCX_NEXT;
+	u32 live = *(const volatile u8 *)turn, element = 2 * slot + live - 1;
 	if (!live)
 		return TCX_NEXT;
 	struct port *p = bpf_map_lookup_elem(&csig_ports, &element);

@@ -23,7 +23,10 @@ type Driver struct {
 	setup  *vendors.Setup // what it is to be; nil until Apply or the first Update
 	ports  []*port
 	byName map[string]*port
-	gso    map[string]uint64 // bytes of the longest frame that a device segments later
+	swept  bool // what an earlier process left on devices that are no ports was detached
+
+	links   *netdev.Links // nil until they are needed
+	scanned bool          // what links has is what there is
 }
 
 var (
@@ -55,6 +58,15 @@ func Open(cfg Config) (*Driver, error) {
 
 // Close ends the driver. The data plane stays, until its ports' deadlines.
 func (d *Driver) Close() error {
+	err := d.closePlane()
+	if d.links != nil {
+		err = errors.Join(err, d.links.Close())
+		d.links, d.scanned = nil, false
+	}
+	return err
+}
+
+func (d *Driver) closePlane() error {
 	if d.plane == nil {
 		return nil
 	}
@@ -85,19 +97,25 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	return f, nil
 }
 
-// devices are the network devices: their indices by name.
+// devices are the network devices: their indices by name. They are listed again only when the
+// kernel has reported that one came, went or was renamed.
 func (d *Driver) devices(ctx context.Context) (map[string]int, error) {
-	list, err := d.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list network devices: %w", err)
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	out := make(map[string]int, len(list))
-	d.gso = make(map[string]uint64, len(list))
-	for _, l := range list {
-		out[l.Attrs().Name] = l.Attrs().Index
-		d.gso[l.Attrs().Name] = uint64(l.Attrs().GSOMaxSize)
+	if d.links == nil {
+		links, err := d.WatchLinks()
+		if err != nil {
+			return nil, err
+		}
+		d.links = links
 	}
-	return out, nil
+	changed, err := d.links.Changed()
+	if d.scanned = d.scanned && !changed && err == nil; !d.scanned && err == nil {
+		err = d.links.Scan()
+		d.scanned = err == nil
+	}
+	return d.links.Index, err
 }
 
 // find opens the data plane that is attached to one of the devices, and reports whether there
@@ -125,6 +143,9 @@ func (d *Driver) find(devices map[string]int) (found bool, err error) {
 
 // ready makes a data plane where there is none.
 func (d *Driver) ready(devices map[string]int) error {
+	if d.plane != nil {
+		return nil
+	}
 	if _, err := d.find(devices); err != nil || d.plane != nil {
 		return err
 	}
@@ -269,23 +290,35 @@ func (d *Driver) sync(devices map[string]int) (errs []error) {
 			}
 			ours[p.index] = true
 			if err := d.place(p, entries, slots); err != nil {
-				errs = append(errs, &vendors.PortError{Port: p.setup.Port, Err: err})
+				errs = append(errs, portError(p, err))
 			}
 		}
-		// A program goes before its entry, without which frames pass with their tags.
-		for _, index := range devices {
-			if !ours[index] {
-				errs = append(errs, detach(index))
+		// A program goes before its entry, without which frames pass with their tags. One without
+		// an entry is of another data plane, which this one takes the place of once.
+		if !d.swept {
+			for _, index := range devices {
+				if !ours[index] {
+					errs = append(errs, detach(index))
+				}
 			}
+			d.swept = true
 		}
 		for index := range entries {
 			if !ours[int(index)] {
-				errs = append(errs, d.plane.remove(index))
+				errs = append(errs, detach(int(index)), d.plane.remove(index))
 			}
 		}
 		return nil
 	})
 	return append(errs, err)
+}
+
+// portError is an error of one port; a refusal stays one.
+func portError(p *port, err error) error {
+	if errors.As(err, new(*vendors.PermanentError)) {
+		return err
+	}
+	return &vendors.PortError{Port: p.setup.Port, Err: err}
 }
 
 func missing(port string) error {
@@ -373,7 +406,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 		err = nil // then there is none of ours
 	}
 	d.setup, d.ports, d.byName = nil, nil, nil
-	return errors.Join(err, d.Close())
+	return errors.Join(err, d.closePlane())
 }
 
 // monotonic is the clock that the program reads, in ns.

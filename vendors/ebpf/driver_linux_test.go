@@ -309,10 +309,10 @@ func TestRepair(t *testing.T) {
 			return l.d.plane.put(l.index, &e)
 		}},
 		{"its entry in csig_ports is another one", func() error { // another port's slot
-			return l.d.plane.CsigPlaces.Put(l.index, planePlace{Slot: 9, Live: 1})
+			return l.d.plane.CsigPlaces.Put(l.index, uint32(9))
 		}},
 		{"its entry in csig_ports is missing", func() error {
-			return l.d.plane.CsigPlaces.Put(l.index, planePlace{Slot: 9999, Live: 1})
+			return l.d.plane.CsigPlaces.Put(l.index, uint32(9999))
 		}},
 		{"BPF program csig_egress is another one", func() error {
 			other, err := load(nil)

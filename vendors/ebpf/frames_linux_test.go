@@ -30,9 +30,9 @@ func loaded(t testing.TB) *planeObjects {
 
 // poke writes a device's entry in place, where no frame is on its way.
 func (o *planeObjects) poke(index uint32, e *planePort) error {
-	at := planePlace{Slot: uint16(e.Slot), Live: 1}
+	at := place{slot: e.Slot, live: 1}
 	e.Version = version()
-	return errors.Join(o.CsigPorts.Put(at.element(), e), o.CsigPlaces.Put(index, at))
+	return errors.Join(o.CsigPorts.Put(at.element(), e), o.CsigLive.Put(at.slot, at.live), o.CsigPlaces.Put(index, at.slot))
 }
 
 // loopback is the device that the kernel has test frames leave.

@@ -28,8 +28,8 @@ func IntervalsOf(index int) (in Intervals, err error) {
 		return in, err
 	}
 	defer func() { err = errors.Join(err, closeMaps(maps)) }()
-	p := &plane{planeObjects: planeObjects{planeMaps: planeMaps{CsigPlaces: maps["csig_places"], CsigPorts: maps["csig_ports"], CsigState: maps["csig_state"]}}}
-	if p.CsigPlaces == nil || p.CsigPorts == nil || p.CsigState == nil {
+	p := &plane{planeObjects: planeObjects{planeMaps: planeMaps{CsigPlaces: maps["csig_places"], CsigLive: maps["csig_live"], CsigPorts: maps["csig_ports"], CsigState: maps["csig_state"]}}}
+	if p.CsigPlaces == nil || p.CsigLive == nil || p.CsigPorts == nil || p.CsigState == nil {
 		return in, fmt.Errorf("network device %d: BPF program %s is another version's", index, programName)
 	}
 	var port planePort

@@ -13,13 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type planePlace struct {
-	_    structs.HostLayout
-	Slot uint16
-	Live uint8
-	Pad  uint8
-}
-
 type planePort struct {
 	_        structs.HostLayout
 	Deadline uint64
@@ -91,6 +84,7 @@ type planeStats struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	planeMapCsigLive    = "csig_live"
 	planeMapCsigPlaces  = "csig_places"
 	planeMapCsigPorts   = "csig_ports"
 	planeMapCsigSetup   = "csig_setup"
@@ -148,6 +142,7 @@ type planeProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type planeMapSpecs struct {
+	CsigLive   *ebpf.MapSpec `ebpf:"csig_live"`
 	CsigPlaces *ebpf.MapSpec `ebpf:"csig_places"`
 	CsigPorts  *ebpf.MapSpec `ebpf:"csig_ports"`
 	CsigSetup  *ebpf.MapSpec `ebpf:"csig_setup"`
@@ -181,6 +176,7 @@ func (o *planeObjects) Close() error {
 //
 // It can be passed to loadPlaneObjects or ebpf.CollectionSpec.LoadAndAssign.
 type planeMaps struct {
+	CsigLive   *ebpf.Map `ebpf:"csig_live"`
 	CsigPlaces *ebpf.Map `ebpf:"csig_places"`
 	CsigPorts  *ebpf.Map `ebpf:"csig_ports"`
 	CsigSetup  *ebpf.Map `ebpf:"csig_setup"`
@@ -190,6 +186,7 @@ type planeMaps struct {
 
 func (m *planeMaps) Close() error {
 	return _PlaneClose(
+		m.CsigLive,
 		m.CsigPlaces,
 		m.CsigPorts,
 		m.CsigSetup,

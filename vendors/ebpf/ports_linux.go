@@ -8,56 +8,75 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A port's entry is replaced whole, while frames are on their way: it has two elements of
-// csig_ports, of which csig_places names the live one. The other one is written and then made
+// A port's entry is replaced whole, while frames are on their way: its slot has two elements of
+// csig_ports, of which csig_live names the live one. The other one is written and then made
 // live. A frame may still be at one that was live a moment ago: before that is written again,
 // every frame that was on its way then has left the program.
 
-// element is the one of csig_ports that a place makes live, or the other one.
-func (p planePlace) element() uint32 { return 2*uint32(p.Slot) + uint32(p.Live) - 1 }
+// place is where a device's entry is.
+type place struct {
+	slot uint32
+	live uint8 // which of the slot's elements: 1 or 2; another: none
+}
+
+// element is the one of csig_ports that is live.
+func (p place) element() uint32 { return 2*p.slot + uint32(p.live) - 1 }
 
 // other is the place with the other element live, the first where none was.
-func (p planePlace) other() planePlace {
-	if p.Live == 1 {
-		p.Live = 2
+func (p place) other() place {
+	if p.live == 1 {
+		p.live = 2
 	} else {
-		p.Live = 1
+		p.live = 1
 	}
 	return p
 }
 
-// lookup reads a device's entry; ebpf.ErrKeyNotExist is that it has none.
-func (p *plane) lookup(index uint32, e *planePort) error {
-	var at planePlace
-	if err := p.CsigPlaces.Lookup(index, &at); err != nil {
-		return err
+func (p place) there() bool { return p.live == 1 || p.live == 2 }
+
+// at is the place of a slot.
+func (p *plane) at(slot uint32) (place, error) {
+	at := place{slot: slot}
+	if slot >= maxDevices {
+		return at, ebpf.ErrKeyNotExist
 	}
-	return p.entry(at, e)
+	return at, p.CsigLive.Lookup(slot, &at.live)
 }
 
-// entry reads that of a place. Its slot is the place's, whatever it says itself.
-func (p *plane) entry(at planePlace, e *planePort) error {
-	if at.Live != 1 && at.Live != 2 || at.Slot >= maxDevices {
+// lookup reads a device's entry; ebpf.ErrKeyNotExist is that it has none.
+func (p *plane) lookup(index uint32, e *planePort) error {
+	var slot uint32
+	if err := p.CsigPlaces.Lookup(index, &slot); err != nil {
+		return err
+	}
+	return p.entry(slot, e)
+}
+
+// entry reads that of a slot, whatever slot it says itself.
+func (p *plane) entry(slot uint32, e *planePort) error {
+	at, err := p.at(slot)
+	if err != nil {
+		return err
+	}
+	if !at.there() {
 		return ebpf.ErrKeyNotExist
 	}
-	err := p.CsigPorts.Lookup(at.element(), e)
-	e.Slot = uint32(at.Slot)
+	err = p.CsigPorts.Lookup(at.element(), e)
+	e.Slot = slot
 	return err
 }
 
 // put gives a device an entry, in the slot that it names.
 func (p *plane) put(index uint32, e *planePort) error {
-	var at planePlace
-	if err := p.CsigPlaces.Lookup(index, &at); errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("its interface index is %d, and the data plane has room for those below %d", index, p.CsigPlaces.MaxEntries())
-	} else if err != nil {
+	at, err := p.at(e.Slot)
+	if err != nil {
 		return err
 	}
-	if at.Live != 1 && at.Live != 2 || uint32(at.Slot) != e.Slot { // none, or another process's
-		at = planePlace{Slot: uint16(e.Slot)}
-		if err := p.CsigPlaces.Put(index, at); err != nil { // before it is live
-			return err
-		}
+	var slot uint32
+	err = p.CsigPlaces.Lookup(index, &slot)
+	placed := err == nil && slot == e.Slot
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
 	}
 	next := at.other()
 	if p.wasLive == nil || p.wasLive[next.element()] {
@@ -70,11 +89,20 @@ func (p *plane) put(index uint32, e *planePort) error {
 	if err := p.CsigPorts.Put(next.element(), e); err != nil {
 		return err
 	}
-	if err := p.CsigPlaces.Put(index, next); err != nil {
+	if err := p.CsigLive.Put(next.slot, next.live); err != nil {
 		return err
 	}
-	if at.Live != 0 {
+	if at.there() {
 		p.wasLive[at.element()] = true
+	}
+	if placed {
+		return nil
+	}
+	if err := p.CsigPlaces.Put(index, e.Slot); err != nil {
+		return err
+	}
+	if err == nil { // another process's: see remove
+		p.wasLive = nil
 	}
 	return nil
 }
@@ -83,38 +111,34 @@ func (p *plane) put(index uint32, e *planePort) error {
 // entry until the interval ends.
 func version() uint32 { return uint32(monotonic() >> 8) }
 
-// remove takes a device's entry away.
+// remove takes a device's entry away. The kernel gives its element of csig_places to the next
+// device, and a frame may still be at it: the next put waits for that.
 func (p *plane) remove(index uint32) error {
-	var at planePlace
-	if err := p.CsigPlaces.Lookup(index, &at); err != nil || at.Live == 0 {
+	var slot uint32
+	switch err := p.CsigPlaces.Lookup(index, &slot); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	element := at.element()
-	at.Live = 0
-	if err := p.CsigPlaces.Put(index, at); err != nil {
-		return err
-	}
-	if p.wasLive != nil {
-		p.wasLive[element] = true
-	}
-	return nil
+	p.wasLive = nil
+	return p.CsigPlaces.Delete(index)
 }
 
-// entries are those of all devices.
+// entries are those of all devices that have one.
 func (p *plane) entries() (map[uint32]planePort, error) {
-	const chunk = 1 << 13
 	out := make(map[uint32]planePort)
-	keys, places := make([]uint32, chunk), make([]planePlace, chunk)
+	keys, slots := make([]uint32, maxDevices), make([]uint32, maxDevices)
 	var cursor ebpf.MapBatchCursor
 	for {
-		n, err := p.CsigPlaces.BatchLookup(&cursor, keys, places, nil)
+		n, err := p.CsigPlaces.BatchLookup(&cursor, keys, slots, nil)
 		done := errors.Is(err, ebpf.ErrKeyNotExist) // behind the last
 		if err != nil && !done {
 			return nil, err
 		}
-		for i, at := range places[:n] {
+		for i, slot := range slots[:n] {
 			var e planePort
-			switch err := p.entry(at, &e); {
+			switch err := p.entry(slot, &e); {
 			case errors.Is(err, ebpf.ErrKeyNotExist):
 			case err != nil:
 				return nil, err
@@ -128,14 +152,10 @@ func (p *plane) entries() (map[uint32]planePort, error) {
 	}
 }
 
-// forget takes away the entries of devices that are gone.
-func (p *plane) forget(entries map[uint32]planePort, used map[uint32]bool, devices map[string]int) error {
-	there := make(map[uint32]bool, len(devices))
-	for _, index := range devices {
-		there[uint32(index)] = true
-	}
+// forget takes away the entries of devices that are gone: there are those in names.
+func (p *plane) forget(entries map[uint32]planePort, used map[uint32]bool, names map[int]string) error {
 	for index, e := range entries {
-		if there[index] {
+		if names[int(index)] != "" {
 			continue
 		}
 		if err := p.remove(index); err != nil {

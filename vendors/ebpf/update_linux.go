@@ -59,50 +59,59 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	return res, errors.Join(errs...)
 }
 
-// repair puts right what another process, or a device that went and came, has changed.
+// repair restores what another process has changed, and has a device that came or was made again
+// do what its port is to: that is no repair. What is wrong with one port is an error of that port.
 func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []error, err error) {
 	devices, err := d.devices(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	var slots map[uint32]bool // nil: not read in this cycle
+	var entries map[uint32]planePort
 	err = d.Do(func() error {
 		for _, p := range d.ports {
 			var e planePort
-			index, why := devices[p.setup.Port], ""
+			index := devices[p.setup.Port]
 			if index == 0 {
 				errs = append(errs, missing(p.setup.Port))
 				p.index, p.intents = 0, nil
 				continue
 			}
-			if why, p.before, err = d.plane.check(index, d.setup, &p.setup, &e); err != nil {
-				return err
-			}
-			if why == "" && index == p.index && e != p.entry {
-				why = "its entry in csig_ports is another one"
-			}
-			if why == "" && index == p.index {
+			why, before, err := d.plane.check(index, d.setup, &p.setup, &e)
+			if err != nil {
+				errs = append(errs, portError(p, err))
+				p.index, p.intents = 0, nil // it is tried again in the next cycle
 				continue
 			}
-			slots, entries, err := d.plane.slots()
-			if err != nil {
-				return err
+			same := index == p.index
+			if p.before = before; why == "" && same && e != p.entry {
+				why = "its entry in csig_ports is another one"
+			}
+			if why == "" && same {
+				continue
+			}
+			if slots == nil {
+				if slots, entries, err = d.plane.slots(); err != nil {
+					return err
+				}
+				if err := d.plane.forget(entries, slots, d.links.Name); err != nil {
+					return err
+				}
 			}
 			if e, ok := entries[uint32(index)]; ok && why != "" {
 				e.Deadline, e.Interval = 0, 0
-				if index == p.index {
+				if same {
 					e.Slot = p.entry.Slot // another process may have changed it
 				}
 				entries[uint32(index)] = e
 			}
-			if err := d.plane.forget(entries, slots, devices); err != nil {
-				return err
-			}
 			p.index, p.intents = index, nil
 			if err := d.place(p, entries, slots); err != nil {
-				errs = append(errs, &vendors.PortError{Port: p.setup.Port, Err: err})
+				errs = append(errs, portError(p, err))
+				p.index = 0
 				continue
 			}
-			if why != "" {
+			if why != "" && same {
 				changes = append(changes, vendors.Change{Kind: vendors.Create, Port: p.setup.Port, What: p.setup.Action.String(), Detail: why})
 			}
 		}
@@ -227,7 +236,7 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 			return dst, fmt.Errorf("port %s: read csig_state: %w", p.setup.Port, err)
 		}
 		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes - min(s.Lost, s.Bytes), Live: s.Closed != 0 && p.entry.Deadline > now}
-		m.Coarse = coarse(d.gso[p.setup.Port], p.rate, time.Duration(p.entry.Interval))
+		m.Coarse = coarse(d.links.GSO[p.setup.Port], p.rate, time.Duration(p.entry.Interval))
 		if p.before != 0 {
 			m.Before = fmt.Sprintf("BPF program %d runs before csig's at its tcx egress: frames that it lets pass without the next program, or sends elsewhere, keep their tags", p.before)
 		}

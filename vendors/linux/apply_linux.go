@@ -67,7 +67,7 @@ func (d *Driver) canStrip(s *vendors.Setup) error {
 	if !s.Strips() {
 		return nil
 	}
-	if err := d.links.scan(); err != nil {
+	if err := d.links.Scan(); err != nil {
 		return err
 	}
 	var errs []error
@@ -79,7 +79,7 @@ func (d *Driver) canStrip(s *vendors.Setup) error {
 				continue
 			}
 			_, err := d.strip.load(spec)
-			if index := d.links.index[p.Port]; err == nil && index != 0 {
+			if index := d.links.Index[p.Port]; err == nil && index != 0 {
 				_, err = d.strip.check(index, spec)
 			}
 			if errors.Is(err, errNoBPF) { // anything else may pass: sync tries again
@@ -127,10 +127,10 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		return nil, err
 	}
 	// Events first: the next cycle receives what happens after the scan.
-	if _, err := d.links.changed(); err != nil {
+	if _, err := d.links.Changed(); err != nil {
 		return nil, err
 	}
-	if err := d.links.scan(); err != nil {
+	if err := d.links.Scan(); err != nil {
 		return nil, err
 	}
 	have, err := d.sock.observe()
@@ -253,7 +253,7 @@ func (d *Driver) syncStrip(have *observed) ([]vendors.Change, error) {
 		}
 	}
 	err := d.Do(func() error {
-		for index, name := range d.links.name {
+		for index, name := range d.links.Name {
 			p := at[index]
 			var spec stripSpec
 			switch {

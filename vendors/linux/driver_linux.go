@@ -17,7 +17,7 @@ type Driver struct {
 	netdev.NS
 	cfg      Config
 	sock     *socket
-	links    *links
+	links    *netdev.Links
 	strip    stripper
 	depths   int
 	depthWhy string // why depths is less than maxDepth
@@ -78,7 +78,7 @@ func Open(cfg Config) (*Driver, error) {
 	if d.sock, err = dial(cfg.NetNS); err != nil {
 		return nil, err
 	}
-	if d.links, err = watchLinks(cfg.NetNS); err != nil {
+	if d.links, err = d.WatchLinks(); err != nil {
 		return nil, errors.Join(err, d.sock.close())
 	}
 	if _, err = d.sock.generation(); err != nil {
@@ -92,7 +92,7 @@ func Open(cfg Config) (*Driver, error) {
 // lease ends.
 func (d *Driver) Close() error {
 	d.sender.close()
-	return errors.Join(d.sock.close(), d.links.close(), d.strip.close())
+	return errors.Join(d.sock.close(), d.links.Close(), d.strip.close())
 }
 
 // Observe reads back the setup. Ports are in the order of their devices'
@@ -112,7 +112,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	if err := d.sock.reconnect(d.cfg.NetNS); err != nil {
 		return vendors.DataPlane{}, err
 	}
-	if err := d.links.scan(); err != nil {
+	if err := d.links.Scan(); err != nil {
 		return vendors.DataPlane{}, err
 	}
 	have, err := d.sock.observe()
@@ -130,14 +130,14 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 // setupOf is the setup that the observed table was made for. The links have to
 // be scanned.
 func (d *Driver) setupOf(have *observed) (vendors.Setup, error) {
-	s, readable, err := have.setup(d.links.index, d.depths)
+	s, readable, err := have.setup(d.links.Index, d.depths)
 	if err != nil || !readable {
 		return s, err
 	}
 	err = d.Do(func() error {
 		for i := range s.Ports {
 			p := &s.Ports[i]
-			index := d.links.index[p.Port]
+			index := d.links.Index[p.Port]
 			if index == 0 {
 				continue
 			}
@@ -186,7 +186,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	d.known.Doubt()
 	d.setup, d.leaseUntil = nil, time.Time{}
-	if err := d.links.scan(); err != nil {
+	if err := d.links.Scan(); err != nil {
 		return err
 	}
 	var errs []error
@@ -205,7 +205,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	}
 	errs = append(errs, d.Do(func() error {
 		var errs []error
-		for index, name := range d.links.name {
+		for index, name := range d.links.Name {
 			if err := d.strip.remove(index); err != nil {
 				errs = append(errs, fmt.Errorf("port %s: %w", name, err))
 			}

@@ -18,15 +18,15 @@ import (
 // to be scanned.
 func (d *Driver) place(have *observed) {
 	for _, p := range d.ports {
-		before := d.links.name[p.index]
-		p.index, p.called = d.links.index[p.name], ""
+		before := d.links.Name[p.index]
+		p.index, p.called = d.links.Index[p.name], ""
 		if p.index != 0 {
 			continue
 		}
 		if before == "" || d.byName[before] != nil {
-			before = have.deviceOf(d.setup, p.name, d.links.index)
+			before = have.deviceOf(d.setup, p.name, d.links.Index)
 		}
-		p.index, p.called = d.links.index[before], before
+		p.index, p.called = d.links.Index[before], before
 	}
 }
 

@@ -35,7 +35,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			return res, err
 		}
 	}
-	changed, err := d.links.changed()
+	changed, err := d.links.Changed()
 	if err != nil {
 		return res, err
 	}

@@ -1,4 +1,4 @@
-package linux
+package netdev
 
 import (
 	"encoding/binary"
@@ -10,13 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links knows which network devices exist, and hears when that changes.
-type links struct {
+// Links knows which network devices exist, and is notified when that changes. It is not safe for
+// concurrent use.
+type Links struct {
+	Index map[string]int    // ifindex by name, of all devices
+	Name  map[int]string    // the reverse
+	GSO   map[string]uint64 // bytes of the longest frame that a device segments later, by name
+
 	netns  int
 	events *netlink.Conn
 	raw    syscall.RawConn
-	index  map[string]int // ifindex by name, of all devices
-	name   map[int]string // the reverse
 
 	buf  []byte
 	n    int
@@ -24,12 +27,13 @@ type links struct {
 	read func(fd uintptr) bool
 }
 
-func watchLinks(netns int) (*links, error) {
-	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: netns, Groups: unix.RTMGRP_LINK})
+// WatchLinks begins to be notified. It knows no device before Scan.
+func (ns NS) WatchLinks() (*Links, error) {
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: int(ns), Groups: unix.RTMGRP_LINK})
 	if err != nil {
 		return nil, fmt.Errorf("listen for changes of network devices: %w", err)
 	}
-	l := &links{netns: netns, events: conn, buf: make([]byte, 64<<10)}
+	l := &Links{netns: int(ns), events: conn, buf: make([]byte, 64<<10)}
 	if l.raw, err = conn.SyscallConn(); err != nil {
 		_ = conn.Close() // the error says more
 		return nil, fmt.Errorf("listen for changes of network devices: %w", err)
@@ -41,8 +45,8 @@ func watchLinks(netns int) (*links, error) {
 	return l, nil
 }
 
-// scan lists the devices.
-func (l *links) scan() error {
+// Scan lists the devices.
+func (l *Links) Scan() error {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: l.netns})
 	if err != nil {
 		return fmt.Errorf("list network devices: %w", err)
@@ -55,21 +59,20 @@ func (l *links) scan() error {
 	if err != nil {
 		return fmt.Errorf("list network devices: %w", err)
 	}
-	l.index, l.name = make(map[string]int, len(answers)), make(map[int]string, len(answers))
+	l.Index, l.Name, l.GSO = make(map[string]int, len(answers)), make(map[int]string, len(answers)), make(map[string]uint64, len(answers))
 	for _, m := range answers {
-		index, name, err := readLink(m.Data)
+		index, name, gso, err := readLink(m.Data)
 		if err != nil {
 			return fmt.Errorf("list network devices: %w", err)
 		}
-		l.index[name], l.name[index] = index, name
+		l.Index[name], l.Name[index], l.GSO[name] = index, name, gso
 	}
 	return nil
 }
 
-// changed reads what happened since the last call and reports whether a device
+// Changed reads what happened since the last call and reports whether a device
 // came, went or was renamed.
-func (l *links) changed() (bool, error) {
-	changed := false
+func (l *Links) Changed() (changed bool, err error) {
 	for {
 		if err := l.raw.Read(l.read); err != nil {
 			return false, fmt.Errorf("changes of network devices: %w", err)
@@ -89,23 +92,25 @@ func (l *links) changed() (bool, error) {
 	}
 }
 
-func (l *links) tells(p []byte) bool {
+func (l *Links) tells(p []byte) bool {
 	changed := false
-	for len(p) >= nlmsgHeader+unix.SizeofIfInfomsg {
+	for len(p) >= unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg {
 		size := int(binary.NativeEndian.Uint32(p))
-		if size < nlmsgHeader+unix.SizeofIfInfomsg || size > len(p) {
+		if size < unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg || size > len(p) {
 			break
 		}
-		body := p[nlmsgHeader:size]
+		body := p[unix.NLMSG_HDRLEN:size]
 		// Family other than unspecified: a bridge's view of its port.
 		if body[0] == unix.AF_UNSPEC {
-			switch index, name, err := readLink(body); {
+			switch index, name, gso, err := readLink(body); {
 			case err != nil:
 				changed = true
 			case binary.NativeEndian.Uint16(p[4:]) == unix.RTM_DELLINK:
-				changed = changed || l.name[index] != ""
+				changed = changed || l.Name[index] != ""
+			case l.Name[index] != name:
+				changed = true
 			default:
-				changed = changed || l.name[index] != name
+				l.GSO[name] = gso
 			}
 		}
 		p = p[min(len(p), (size+3)&^3):]
@@ -113,21 +118,25 @@ func (l *links) tells(p []byte) bool {
 	return changed
 }
 
-func readLink(data []byte) (index int, name string, err error) {
+func readLink(data []byte) (index int, name string, gso uint64, err error) {
 	if len(data) < unix.SizeofIfInfomsg {
-		return 0, "", fmt.Errorf("message of %d bytes about a device", len(data))
+		return 0, "", 0, fmt.Errorf("message of %d bytes about a device", len(data))
 	}
 	index = int(int32(binary.NativeEndian.Uint32(data[4:])))
 	ad, err := netlink.NewAttributeDecoder(data[unix.SizeofIfInfomsg:])
 	if err != nil {
-		return 0, "", err
+		return 0, "", 0, err
 	}
 	for ad.Next() {
-		if ad.Type() == unix.IFLA_IFNAME {
+		switch ad.Type() {
+		case unix.IFLA_IFNAME:
 			name = ad.String()
+		case unix.IFLA_GSO_MAX_SIZE:
+			gso = uint64(ad.Uint32())
 		}
 	}
-	return index, name, ad.Err()
+	return index, name, gso, ad.Err()
 }
 
-func (l *links) close() error { return l.events.Close() }
+// Close ends the notifications.
+func (l *Links) Close() error { return l.events.Close() }
