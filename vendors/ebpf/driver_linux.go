@@ -218,16 +218,16 @@ func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *p
 	case setupPart(*e) != entryOf(s, port):
 		return "its entry in csig_ports is another one", 0, nil
 	}
-	prog, before, err := attachedBehind(index)
-	if err != nil {
-		return "", 0, err
+	at, err := p.attachedAt(index)
+	if err != nil || at.same {
+		return "", at.before, err
 	}
-	if prog == nil {
+	if at.program == nil {
 		return "BPF program " + programName + " is missing", 0, nil
 	}
-	same, err := p.is(prog)
-	if err = errors.Join(err, prog.Close()); err != nil || same {
-		return "", before, err
+	same, err := p.is(at.program)
+	if err = errors.Join(err, at.program.Close()); err != nil || same {
+		return "", at.before, err
 	}
 	return "BPF program " + programName + " is another one", before, nil
 }
@@ -235,8 +235,8 @@ func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *p
 // Diff lists what Apply(want) would change.
 func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) { return Diff(have, want) }
 
-// Apply makes the data plane that of the setup. A port whose entry changes advertises stale
-// until the next Update; one that stays keeps what it has. A port whose device is missing is
+// Apply makes the data plane that of the setup. A port whose entry changes in more than its tags
+// advertises stale until the next Update; another one keeps what it has. A port whose device is missing is
 // an error of that port; the others are done all the same.
 func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err := ctx.Err(); err != nil {
@@ -343,8 +343,14 @@ func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bo
 		p.entry = e
 		return d.plane.attach(p.index)
 	}
-	want.Slot = e.Slot
+	if want.Slot = e.Slot; ok && e.Deadline != 0 && sameSignals(&e, &want) {
+		// What it measures and writes stays: only the tags that it does so in are others.
+		want.Deadline, want.Interval, want.Capacity, want.Signals = e.Deadline, e.Interval, e.Capacity, e.Signals
+	}
 	if !ok {
+		if d.setup.Measure != nil { // it measures from now on
+			want.Interval = uint64(d.setup.Measure.Interval)
+		}
 		for used[want.Slot] {
 			want.Slot++
 		}
@@ -361,6 +367,16 @@ func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bo
 	}
 	p.entry = want
 	return d.plane.attach(p.index)
+}
+
+// sameSignals reports whether what the signals of one entry hold means the same in another.
+func sameSignals(a, b *planePort) bool {
+	for i := range a.Signals {
+		if a.Signals[i].Carried != b.Signals[i].Carried || a.Signals[i].Max != b.Signals[i].Max {
+			return false
+		}
+	}
+	return a.Uec == b.Uec && a.Update == b.Update
 }
 
 // restart has a slot wait for a whole interval.

@@ -3,6 +3,7 @@ package ebpf
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -309,7 +310,7 @@ func TestRepair(t *testing.T) {
 			return l.d.plane.put(l.index, &e)
 		}},
 		{"its entry in csig_ports is another one", func() error { // another port's slot
-			return l.d.plane.CsigPlaces.Put(l.index, uint32(9))
+			return errors.Join(l.d.plane.CsigLive.Put(uint32(9), uint8(1)), l.d.plane.CsigPlaces.Put(l.index, uint32(9)))
 		}},
 		{"its entry in csig_ports is missing", func() error {
 			return l.d.plane.CsigPlaces.Put(l.index, uint32(9999))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -62,6 +63,10 @@ type plane struct {
 	planeObjects
 	tag string // what the program does, hashed by the kernel
 
+	// same are programs that were found to be the plane's, or to do the same: the kernel gives
+	// a program's number to another only after all others.
+	same map[ebpf.ProgramID]bool
+
 	// wasLive are the elements of csig_ports that frames may still be at; nil: any.
 	wasLive map[uint32]bool
 }
@@ -86,42 +91,52 @@ func load(with *ebpf.CollectionOptions) (*plane, error) {
 // attached is the program of ours on a device, nil where there is none. It runs inside the
 // namespace.
 func attached(index int) (*ebpf.Program, error) {
-	p, _, err := attachedBehind(index)
-	return p, err
+	at, err := (&plane{}).attachedAt(index)
+	return at.program, err
 }
 
-// attachedBehind is the same, and the program that runs before it, which may end what csig's would
-// begin; 0: none.
-func attachedBehind(index int) (p *ebpf.Program, before ebpf.ProgramID, err error) {
+// attachment is what tcx egress of a device has.
+type attachment struct {
+	program *ebpf.Program  // of ours; nil where there is none, or same is true
+	same    bool           // it is known to be the plane's
+	before  ebpf.ProgramID // runs before ours, and may end what that would begin; 0: none
+}
+
+// attachedAt is that of a device. It runs inside the namespace.
+func (p *plane) attachedAt(index int) (at attachment, err error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if errors.Is(err, unix.ENODEV) {
-		return nil, 0, nil // gone meanwhile
+		return at, nil // gone meanwhile
 	}
 	if err != nil {
-		return nil, 0, refusedBPF("list the BPF programs on tcx egress", err)
+		return at, refusedBPF("list the BPF programs on tcx egress", err)
 	}
 	for _, f := range found.Programs {
 		if _, byLink := f.LinkID(); byLink { // ours are not
-			before = f.ID
+			at.before = f.ID
 			continue
 		}
-		p, err := ebpf.NewProgramFromID(f.ID)
+		if at.same = p.same[f.ID]; at.same {
+			return at, nil
+		}
+		prog, err := ebpf.NewProgramFromID(f.ID)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // gone meanwhile
 		}
 		if err != nil {
-			return nil, 0, refusedBPF(fmt.Sprintf("look at BPF program %d", f.ID), err)
+			return attachment{}, refusedBPF(fmt.Sprintf("look at BPF program %d", f.ID), err)
 		}
-		info, err := p.Info()
+		info, err := prog.Info()
 		if err == nil && info.Name == programName {
-			return p, before, nil
+			at.program = prog
+			return at, nil
 		}
-		before = f.ID
-		if err := errors.Join(err, p.Close()); err != nil {
-			return nil, 0, fmt.Errorf("look at BPF program %d: %w", f.ID, err)
+		at.before = f.ID
+		if err := errors.Join(err, prog.Close()); err != nil {
+			return attachment{}, fmt.Errorf("look at BPF program %d: %w", f.ID, err)
 		}
 	}
-	return nil, 0, nil
+	return attachment{}, nil
 }
 
 // mapsOf opens the maps of a program of ours.
@@ -179,10 +194,11 @@ func take(prog *ebpf.Program) (p *plane, err error) {
 // attach makes our program, and no other of ours, run on a device. It runs inside the
 // namespace. Another version is replaced in one step.
 func (p *plane) attach(index int) (err error) {
-	have, err := attached(index)
-	if err != nil {
+	at, err := p.attachedAt(index)
+	if err != nil || at.same {
 		return err
 	}
+	have := at.program
 	opts := link.RawAttachProgramOptions{Target: index, Program: p.CsigEgress, Attach: ebpf.AttachTCXEgress}
 	if have != nil {
 		defer func() { err = errors.Join(err, have.Close()) }()
@@ -206,12 +222,16 @@ func (p *plane) is(other *ebpf.Program) (bool, error) {
 		return false, err
 	}
 	id, _ := mine.ID()
-	for _, other := range ids {
-		if other == id {
-			return true, nil
-		}
+	if !slices.Contains(ids, id) {
+		return false, nil
 	}
-	return false, nil
+	if id, ok := info.ID(); ok {
+		if p.same == nil {
+			p.same = map[ebpf.ProgramID]bool{}
+		}
+		p.same[id] = true
+	}
+	return true, nil
 }
 
 // detach removes our program from a device. It runs inside the namespace.

@@ -37,6 +37,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		return res, err
 	}
 	res.NoteRepairs(repaired)
+	errs = append(errs, d.newIntervals(updates)...)
 	for i := range updates {
 		u := &updates[i]
 		p := d.byName[u.Port]
@@ -120,6 +121,26 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 	return changes, errs, err
 }
 
+// newIntervals has ports measure in intervals of the setup's length. What was counted is of
+// another one: they are stale until an interval has closed. All are told before any is given its
+// signals, so that Update waits twice for frames that are on their way, however many ports there are.
+func (d *Driver) newIntervals(updates []vendors.PortUpdate) (errs []error) {
+	interval := uint64(d.setup.Measure.Interval)
+	for i := range updates {
+		p := d.byName[updates[i].Port]
+		if p == nil || p.setup.Action != vlanrules.Update || p.index == 0 || p.entry.Interval == interval {
+			continue
+		}
+		e := p.entry
+		e.Interval, e.Deadline = interval, 0
+		p.intents = nil
+		if err := errors.Join(d.put(p, &e), d.plane.restart(e.Slot)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
 // give writes a port's signals and deadline, and reports whether anything but the deadline
 // has changed.
 func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed bool, err error) {
@@ -136,13 +157,6 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 			e = p.entry
 			e.Deadline = 0
 			return changed, errors.Join(&vendors.PermanentError{Port: p.setup.Port, Err: err}, d.put(p, &e))
-		}
-		if interval := uint64(d.setup.Measure.Interval); e.Interval != interval {
-			// What was counted is of intervals of another length: stale, until one has closed.
-			e.Interval, e.Deadline = interval, 0
-			if err := errors.Join(d.put(p, &e), d.plane.restart(e.Slot)); err != nil {
-				return changed, err
-			}
 		}
 	}
 	e.Deadline = until

@@ -41,6 +41,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	a, b := *l.d.plane, *l.d.plane
 	a.tag, b.tag, b.CsigEgress = "another version", "another version", other()
+	a.same, b.same = nil, nil
 	done := make(chan error)
 	stop := make(chan struct{})
 	var swaps atomic.Int32
