@@ -66,6 +66,7 @@ type Agent struct {
 	turns    *progress     // of the schedule
 	cycled   chan struct{} // has something in it when a cycle has ended
 	probed   bool          // facts are known already
+	examined *examination  // what the daemon has just read of the device; nil: Start reads it
 	dropped  bool          // the record before did not fit into the file's queue
 	holds    bool          // the start found its setup in place: the self-test waits
 

@@ -120,12 +120,15 @@ func (d *Daemon) putInForce(ctx context.Context, fleet *inventory.Fleet, text []
 		// Nothing new; what is wrong in spite of it is said again.
 		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.decided(text), d.incomplete(ctx, old))
 	}
-	facts, err := d.examine(ctx, r)
+	facts, seen, err := d.examine(ctx, r)
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
 	}
 	// From here on it is carried through, also when the client goes away.
 	r.agent.facts = facts
+	if old != nil && old.driver == r.driver { // the lease does not wait for the same reading again
+		r.agent.examined = seen
+	}
 	ctx, cancel := d.changing(ctx, r, old)
 	defer cancel()
 	before, had, err := d.file()
@@ -206,24 +209,21 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 
 // examine asks the device, over a connection of its own, whether it can have
 // the setup.
-func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, error) {
+func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *examination, error) {
 	driver, err := d.cfg.OpenDriver(r.dev)
 	if err != nil {
-		return vendors.Facts{}, err
+		return vendors.Facts{}, nil, err
 	}
 	defer driver.Close()
 	facts, err := driver.Probe(ctx)
 	if err != nil {
-		return facts, fmt.Errorf("device %s: probe: %w", r.dev.Name, err)
+		return facts, nil, fmt.Errorf("device %s: probe: %w", r.dev.Name, err)
 	}
-	have, err := driver.Observe(ctx)
-	if err == nil {
-		_, err = driver.Diff(have, r.agent.setup)
-	}
+	seen, err := examineWith(ctx, driver, &r.agent.setup)
 	if err = errors.Join(r.agent.unsupportedActions(&facts), err); err != nil {
-		return facts, fmt.Errorf("device %s: %w", r.dev.Name, err)
+		return facts, nil, fmt.Errorf("device %s: %w", r.dev.Name, err)
 	}
-	return facts, nil
+	return facts, seen, nil
 }
 
 // incomplete is what a configuration in force still lacks on the device.
@@ -262,7 +262,7 @@ func (e *incompleteError) Error() string {
 // sameSource reports whether two configurations read the same counters of the
 // same ports.
 func sameSource(a, b *running) bool {
-	if !sameCounting(a.agent, b.fleet.Profile.TPID, b.dev) || len(a.dev.Ports) != len(b.dev.Ports) {
+	if !sameCounting(a.agent, b.fleet.Profile.TPID, b.dev) || a.dev.Interval != b.dev.Interval || len(a.dev.Ports) != len(b.dev.Ports) {
 		return false
 	}
 	for i := range a.dev.Ports {
@@ -274,10 +274,10 @@ func sameSource(a, b *running) bool {
 }
 
 // sameCounting reports whether counters are read in the same way. The TPID may
-// decide what they count.
+// decide what they count: the kernel moves tags by 0x88a8 out of the frame, and no others.
 func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 	d := &a.cfg.Device
-	return a.cfg.Profile.TPID == tpid && d.Platform == b.Platform && d.Address == b.Address && d.Interval == b.Interval && reflect.DeepEqual(d.Counters, b.Counters)
+	return (a.cfg.Profile.TPID == 0x88a8) == (tpid == 0x88a8) && d.Platform == b.Platform && d.Address == b.Address && reflect.DeepEqual(d.Counters, b.Counters)
 }
 
 // continueFrom takes over what another agent of the device has measured, port

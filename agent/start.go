@@ -45,13 +45,15 @@ func (a *Agent) start(ctx context.Context) error {
 		a.log.WithFields(logrus.Fields{"what": v.What, "verdict": v.Level}).Warn(v.Reason)
 	}
 	// Everything that can be refused, before anything is written.
-	before, err := a.cfg.Driver.Observe(ctx)
-	var changes []vendors.Change
+	seen, err := a.examined, error(nil)
+	if seen == nil {
+		seen, err = examineWith(ctx, a.cfg.Driver, &a.setup)
+	}
+	before, changes := seen.have, seen.changes
 	if err == nil {
 		if !a.probed && before.Profile != "" && before.Profile != a.setup.Profile { // what its maps hold goes with its setup
 			a.log.WithFields(logrus.Fields{"recorded": vendors.ShortProfile(before.Profile), "profile": vendors.ShortProfile(a.setup.Profile)}).Warn("the device was set up for another profile: it is set up again for this agent's")
 		}
-		changes, err = a.cfg.Driver.Diff(before, a.setup)
 		a.holds = len(changes) == 0 && before.TPID != 0
 	}
 	if err = errors.Join(a.unsupportedActions(&a.facts), err); err != nil {
@@ -88,6 +90,21 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	a.noteSetup(err)
 	return nil
+}
+
+// examination is what a device has, and what Apply would change.
+type examination struct {
+	have    vendors.Setup
+	changes []vendors.Change
+}
+
+func examineWith(ctx context.Context, driver vendors.Driver, want *vendors.Setup) (*examination, error) {
+	have, err := driver.Observe(ctx)
+	if err != nil {
+		return &examination{}, err
+	}
+	changes, err := driver.Diff(have, *want)
+	return &examination{have, changes}, err
 }
 
 func isRefusal(err error) bool {

@@ -64,8 +64,14 @@ const capacityUnknown = "capacity unknown: the device does not report it; set sp
 
 // NewEstimator returns an estimator that has seen no sample.
 func NewEstimator(cfg EstimatorConfig) *Estimator {
+	e := &Estimator{}
+	e.configure(cfg)
+	return e
+}
+
+func (e *Estimator) configure(cfg EstimatorConfig) {
 	cfg.Interval = max(cfg.Interval, 0)
-	return &Estimator{cfg: cfg}
+	e.cfg = cfg
 }
 
 // Update takes the port's next sample and returns the estimate over the window

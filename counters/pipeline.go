@@ -116,7 +116,11 @@ func (p *Pipeline) Port(i int) *PortState { return &p.ports[i].state }
 // Restart begins a port's average again: what came before a long gap says
 // nothing about the last Δt.
 func (p *Pipeline) Restart(i int) {
-	p.ports[i].avg = NewAverager(p.cfg.Method, EstimatorConfig{Interval: p.cfg.Interval, Least: p.cfg.Least, Speed: p.cfg.Ports[i].Speed, Tau: p.cfg.Tau})
+	p.ports[i].avg = NewAverager(p.cfg.Method, p.estimator(i))
+}
+
+func (p *Pipeline) estimator(i int) EstimatorConfig {
+	return EstimatorConfig{Interval: p.cfg.Interval, Least: p.cfg.Least, Speed: p.cfg.Ports[i].Speed, Tau: p.cfg.Tau}
 }
 
 // ResetDamping has a port pass on whatever bucket comes next.
@@ -132,11 +136,13 @@ func (p *Pipeline) Refresh() RefreshStatus { return p.refresh.Status() }
 // ContinueRefresh takes over what another pipeline has learned of the same source.
 func (p *Pipeline) ContinueRefresh(old *Pipeline) { p.refresh = old.refresh }
 
-// Continue takes over what another pipeline has measured at its port k: the
-// average and the last estimate, which become the buckets of p's own tables.
+// Continue takes over what another pipeline of the same method has measured at its port k: the
+// average and the last estimate, which become the buckets of p's own tables. By another Interval
+// the next window is of what readings there are, as at the beginning.
 func (p *Pipeline) Continue(i int, old *Pipeline, k int) {
 	port, from := &p.ports[i], &old.ports[k]
 	port.avg = from.avg
+	port.avg.configure(p.estimator(i))
 	port.state.Now, port.state.Last, port.state.Known = from.state.Now, from.state.Last, from.state.Known
 	if port.state.Known {
 		port.advertise(p.cfg.Tables)

@@ -59,6 +59,9 @@ type Averager interface {
 	// Update takes the port's next sample and returns the estimate that ends
 	// with it.
 	Update(Sample) Estimate
+
+	// configure has it go on with what it knows by another configuration.
+	configure(EstimatorConfig)
 }
 
 // NewAverager returns an Estimator for Raw, a Smoother for the other methods.
@@ -95,12 +98,17 @@ const (
 // NewSmoother returns a Smoother that has seen no sample; m is EWMA or DRE. A Tau of
 // 0 takes the Interval; where that is 0 too, nothing is smoothed.
 func NewSmoother(m Method, cfg EstimatorConfig) *Smoother {
-	tau := cfg.Tau
-	if tau <= 0 {
-		tau = max(cfg.Interval, 0)
+	f := &Smoother{method: m}
+	f.configure(cfg)
+	return f
+}
+
+func (f *Smoother) configure(cfg EstimatorConfig) {
+	if f.tau = cfg.Tau; f.tau <= 0 {
+		f.tau = max(cfg.Interval, 0)
 	}
 	cfg.Interval, cfg.Least = 0, 0 // short gaps weigh little
-	return &Smoother{method: m, tau: tau, gaps: Estimator{cfg: cfg}}
+	f.gaps.cfg = cfg
 }
 
 // Update takes the port's next sample. It allocates nothing as long as the samples

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -41,6 +42,10 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	s := want.Wanted()
+	d.alike = ""
+	if d.setup != nil && sameValues(d.setup.Measure, s.Measure) {
+		d.alike = d.setup.Profile
+	}
 	d.setup = s
 	d.ports, d.byName = nil, make(map[string]*port, len(s.Ports))
 	for i := range s.Ports {
@@ -59,6 +64,17 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		err = errors.Join(err, p.problem())
 	}
 	return err
+}
+
+// sameValues reports whether S and locators mean the same in two profiles, whatever tags they
+// are in.
+func sameValues(a, b *quantize.Profile) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	p, q := *a, *b
+	p.Name, p.TPID, p.WideTPID, p.Interval = q.Name, q.TPID, q.WideTPID, q.Interval
+	return p.Hash() == q.Hash()
 }
 
 // canStrip refuses a setup whose strip ports cannot have their program here.
@@ -140,6 +156,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if err := foreign(have); err != nil {
 		return nil, err
 	}
+	have.alike = d.alike
 	if d.setup == nil {
 		return nil, &vendors.PermanentError{Err: errors.New("no setup is known: call Apply first")}
 	}

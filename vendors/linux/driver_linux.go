@@ -23,6 +23,7 @@ type Driver struct {
 	depthWhy string // why depths is less than maxDepth
 
 	setup      *vendors.Setup // what the table is to be; nil until Apply or the first Update
+	alike      string         // the profile of the setup before, where values mean the same by both
 	ports      []*port
 	byName     map[string]*port
 	compiler   *vlanrules.Compiler

@@ -14,6 +14,7 @@ type observed struct {
 	generation uint32 // of the ruleset it was read at
 	table      bool   // there is a table of our name
 	comment    string // of the table
+	alike      string // a profile by which values mean the same as by the wanted one; "" none
 	sets       map[string]*observedSet
 	chains     map[string]*observedChain
 }
@@ -136,7 +137,7 @@ func (have *observed) sameMeaning(s *vendors.Setup) bool {
 		return true
 	}
 	old, ok := have.recorded()
-	return ok && old.Layout == s.Layout && (old.Profile == "" || old.Profile == s.Profile)
+	return ok && old.Layout == s.Layout && (old.Profile == "" || old.Profile == s.Profile || old.Profile == have.alike)
 }
 
 // damage notes what is not as Apply leaves it.
