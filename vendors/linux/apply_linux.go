@@ -200,7 +200,14 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	}
 	d.known = vendors.Current
 	stripped, err := d.syncStrip(have)
-	return append(changes, stripped...), err
+	changes = slices.DeleteFunc(append(changes, stripped...), func(c vendors.Change) bool {
+		p := d.byName[c.Port]
+		return p != nil && p.moved
+	})
+	for _, p := range d.ports {
+		p.moved = false
+	}
+	return changes, err
 }
 
 // leaseFlushed reports whether another process deleted the lease while it ran. The

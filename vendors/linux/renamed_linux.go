@@ -18,15 +18,15 @@ import (
 // to be scanned.
 func (d *Driver) place(have *observed) {
 	for _, p := range d.ports {
-		before := d.links.Name[p.index]
+		was, before := p.index, d.links.Name[p.index]
 		p.index, p.called = d.links.Index[p.name], ""
-		if p.index != 0 {
-			continue
+		if p.index == 0 {
+			if before == "" || d.byName[before] != nil {
+				before = have.deviceOf(d.setup, p.name, d.links.Index)
+			}
+			p.index, p.called = d.links.Index[before], before
 		}
-		if before == "" || d.byName[before] != nil {
-			before = have.deviceOf(d.setup, p.name, d.links.Index)
-		}
-		p.index, p.called = d.links.Index[before], before
+		p.moved = p.moved || p.index != was // until a sync has ended
 	}
 }
 
