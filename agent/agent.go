@@ -126,6 +126,7 @@ func New(cfg Config) (*Agent, error) {
 		log:     cfg.Log.WithField("device", cfg.Device.Name),
 		started: cfg.Now(),
 		turns:   newProgress(),
+		cycle:   cycleState{repairs: repairs{}},
 		cycled:  make(chan struct{}, 1),
 		tried:   api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun},
 	}
@@ -276,6 +277,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			res, err = a.update(ctx, lease, t0)
 		}
 		if err != nil && !res.Leased {
+			a.noteFailedUpdate(&res)
 			return a.fail(fmt.Errorf("programming: %w", err))
 		}
 		if err := a.renewDeadMan(ctx, lease, t0); err != nil {
@@ -299,18 +301,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		a.cycle.entries = res.Entries
 		a.cycle.pollToRule.note(t3.Sub(t0))
 	}
-	if res.Repaired != "" {
-		a.cycle.Repairs++
-		a.cycle.repairs.note(t3, res.Repaired)
-		why := "rules changed by another process; restored"
-		switch {
-		case res.Restarted:
-			why = "rules lost in a restart of the device; restored"
-		case a.cycle.repairs.recur(t3) != "":
-			why = "rules restored again: " + doesNotStay
-		}
-		a.log.WithField("what", res.Repaired).Warn(why)
-	}
+	a.noteRepairs(&res, t3)
 	a.cycle.refresh = a.pipe.Refresh()
 	if ready {
 		if writes { // a device that takes an update has what it says
@@ -318,9 +309,12 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		}
 		if !a.cfg.Shadow {
 			a.cycle.lastLease = cmp.Or(res.Lease, lease)
-			a.noteRenewal(t2, t3, a.cycle.lastLease, seen.plane != "" || res.Repaired != "", seen.fallback)
+			a.noteRenewal(t2, t3, a.cycle.lastLease, seen.plane != "" || res.Repaired != nil, seen.fallback)
 		}
 		a.noteRefusals(err)
+		if writes {
+			a.noteReadBack(&res, seen.plane != "")
+		}
 		var changes stateChanges
 		for i := range a.ports {
 			p := &a.ports[i]
@@ -328,13 +322,13 @@ func (a *Agent) runCycle(ctx context.Context) error {
 				continue
 			}
 			p.commit(t3)
-			if p.refused == "" {
+			if p.refused == "" && p.unread == "" {
 				changes.add(p)
 			}
 		}
 		changes.log(a.log)
 	}
-	a.rememberLocked(&cycleRecord{at: t3, lease: a.cycle.LeaseEnds, read: t1.Sub(t0), program: t3.Sub(t2), ops: uint32(res.Ops), ready: ready, wrote: writes, repair: res.Repaired})
+	a.rememberLocked(&cycleRecord{at: t3, lease: a.cycle.LeaseEnds, read: t1.Sub(t0), program: t3.Sub(t2), ops: uint32(res.Ops), ready: ready, wrote: writes, repair: res.Repaired.String()})
 	return nil
 }
 

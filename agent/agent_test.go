@@ -80,10 +80,11 @@ type recorder struct {
 	diff      error
 	changes   []vendors.Change // that Diff finds
 	remove    error
-	takes     time.Duration // an update
-	applies   func()        // called by Apply
-	rounded   time.Duration // what the device makes of a lease; 0: what was asked for
-	repaired  string        // what an update had to restore
+	takes     time.Duration   // an update
+	applies   func()          // called by Apply
+	rounded   time.Duration   // what the device makes of a lease; 0: what was asked for
+	repaired  vendors.Repairs // what an update had to restore
+	before    bool            // an update reads the device before it writes, and not after
 	restarted bool
 	tested    vlanrules.Verdict
 	tests     int
@@ -148,7 +149,7 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 		r.tried()
 	}
 	if r.update != nil {
-		return vendors.UpdateResult{}, r.update
+		return vendors.UpdateResult{Repaired: r.repaired}, r.update
 	}
 	for _, p := range u {
 		r.updates = append(r.updates, append([]vlanrules.Intent(nil), p.Intents...))
@@ -156,9 +157,12 @@ func (r *recorder) Update(_ context.Context, u []vendors.PortUpdate, lease time.
 	r.leases = append(r.leases, lease)
 	r.written, r.until = true, time.Now().Add(max(lease, r.rounded))
 	time.Sleep(r.takes)
-	changed := r.changed
+	changed, readBack := r.changed, vendors.ReadBackAfter
+	if r.before {
+		readBack = vendors.ReadBackBefore
+	}
 	r.changed = nil
-	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed, Repaired: r.repaired, Restarted: r.restarted}, r.portErr
+	return vendors.UpdateResult{Leased: true, Lease: r.rounded, Facts: changed, Repaired: r.repaired, Restarted: r.restarted, ReadBack: readBack}, r.portErr
 }
 func (r *recorder) Release(context.Context) error {
 	r.released++

@@ -133,9 +133,12 @@ func TestLogOfARepairedLapse(t *testing.T) {
 			drv.update = errors.New("busy") // it cannot be updated, and is not read
 			drv.blind = errors.New("busy")
 			cycles(t, a, 5)
-			drv.update, drv.repaired, drv.restarted = nil, repaired, repaired == "a restart"
+			drv.update, drv.restarted = nil, repaired == "a restart"
+			if repaired != "" {
+				drv.repaired = vendors.Repairs{{Object: "flows", Text: repaired}}
+			}
 			cycles(t, a, 1)
-			drv.repaired, drv.restarted = "", false
+			drv.repaired, drv.restarted = nil, false
 			cycles(t, a, 1)
 			text, n := out.String(), a.Status().Cycle.Repairs
 			if gone := strings.Contains(text, "rules were missing or changed"); gone != (repaired != "") || gone != (n == 1) || repaired != "" && !strings.Contains(text, repaired) {

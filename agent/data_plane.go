@@ -193,13 +193,16 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 		return api.DataPlaneShadow, ""
 	case s.plane != "":
 		return s.plane, s.why
-	case c.repairs.recur(now) != "":
-		return api.DataPlaneUnknown, c.repairs.recur(now)
+	case c.repairs.recur("", now) != "":
+		return api.DataPlaneUnknown, c.repairs.recur("", now)
 	case s.fallback && (s.unseen == "" || a.withoutLeaseLocked()): // without a lease nothing changes by itself
 		return api.DataPlaneFallback, why
 	case c.LeaseEnds.IsZero():
 		return api.DataPlaneNone, why
 	case now.Before(c.LeaseEnds):
+		if unread := a.unreadLocked(); unread != "" {
+			return api.DataPlaneNone, unread
+		}
 		return api.DataPlaneLeased, why
 	case a.withoutLeaseLocked():
 		return api.DataPlaneFrozen, why
@@ -223,7 +226,9 @@ func (a *Agent) Left() string {
 	case api.DataPlaneFallback:
 		text = fmt.Sprintf("the data plane has fallen back (%s), and the setup stays", a.cfg.Policy.OnStale)
 	case api.DataPlaneNone:
-		text = "no signal was programmed, and the setup stays"
+		if text = "no signal was programmed, and the setup stays"; !a.cycle.LeaseEnds.IsZero() {
+			text = "the device has confirmed a signal, and the setup stays"
+		}
 	case api.DataPlaneLeased:
 		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.LeaseEnds.Sub(now).Round(time.Millisecond))
 	case api.DataPlaneFrozen:

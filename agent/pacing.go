@@ -150,7 +150,7 @@ func (a *Agent) paced(res *vendors.UpdateResult, err error) {
 	}
 	c, now := &a.pacing, a.cfg.Now()
 	failed := err != nil && !res.Leased
-	if c.writes || res.Ops > 0 || res.Repaired != "" || err != nil {
+	if c.writes || res.Ops > 0 || res.Repaired != nil || err != nil {
 		c.last = now
 	}
 	c.failed = nil

@@ -292,7 +292,7 @@ func (c *changesOf) Release(ctx context.Context) error {
 }
 
 func (c *changesOf) Update(ctx context.Context, u []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
-	if c.update != nil || c.repaired != "" || len(u) > 0 && !equalIntents(u[0].Intents, c.updates[len(c.updates)-1]) {
+	if c.update != nil || c.repaired != nil || len(u) > 0 && !equalIntents(u[0].Intents, c.updates[len(c.updates)-1]) {
 		c.note()
 	}
 	return c.recorder.Update(ctx, u, lease)
@@ -323,7 +323,9 @@ func TestOnePacing(t *testing.T) {
 			func(drv *recorder) int { return len(drv.updates) },
 		},
 		"repairs with every update": {
-			func(_ *script, drv *recorder) { drv.repaired = "port swp1: a line" },
+			func(_ *script, drv *recorder) {
+				drv.repaired = vendors.Repairs{{Port: "swp1", Object: "policy", Text: "a line"}}
+			},
 			func(drv *recorder) int { return len(drv.updates) },
 		},
 	} {

@@ -44,6 +44,7 @@ type port struct {
 	took       counters.Estimate  // the window behind programmed
 	since      time.Time          // when the device had taken it
 	taken      uint64             // times that it took another one
+	unread     string             // why the device is not known to have that: it was not read back; "" when it was
 
 	// Of devices whose updates are changes of configuration.
 	urgent  bool               // it got worse
@@ -75,7 +76,7 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 	if sameProfile && p.cfg.Action == vlanrules.Update && q.cfg.Action == vlanrules.Update {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
-	p.taken, p.up, p.downs = q.taken, q.up, q.downs
+	p.taken, p.up, p.downs, p.unread = q.taken, q.up, q.downs, q.unread
 	p.pipe.Continue(p.at, q.pipe, q.at)
 	if sameProfile {
 		p.records = q.records

@@ -99,7 +99,7 @@ func changeWord(k vendors.ChangeKind) string {
 // of that port, as it would be of the real driver. Leased only says that the
 // others have been worked out: there is no lease.
 func (s *shadow) Update(_ context.Context, updates []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
-	out := vendors.UpdateResult{Leased: true}
+	out := vendors.UpdateResult{Leased: true, ReadBack: vendors.ReadBackAfter}
 	var errs []error
 	for _, u := range updates {
 		r := s.tables[u.Port]

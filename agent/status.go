@@ -104,7 +104,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 		out.WindowErrorNS = est.Error.Nanoseconds()
 	}
 	switch {
-	case p.cfg.Action != vlanrules.Update || p.refused != "" || out.State == api.StateLost:
+	case p.cfg.Action != vlanrules.Update || p.refused != "" || out.State == api.StateLost || out.State == api.StateUnknown || p.unread != "":
 	case live:
 		for i, in := range p.programmed {
 			if in.Action == vlanrules.Update {
@@ -146,6 +146,8 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateLost, findings.RulesLost, c.seen.why
 	case p.cfg.Action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
 		return api.StateLost, findings.RulesLost, c.seen.ports[p.cfg.Name]
+	case p.cfg.Action != vlanrules.Passthrough && c.repairs.recur(p.cfg.Name, now) != "":
+		return api.StateUnknown, findings.PlaneUnknown, c.repairs.recur(p.cfg.Name, now)
 	case p.refused != "":
 		return api.StateRefused, findings.NotTaken, p.refused
 	case p.cfg.Action != vlanrules.Update:
@@ -165,6 +167,8 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 			return api.StateStale, findings.LeaseEnded, ended + ": " + why
 		}
 		return api.StateStale, findings.LeaseEnded, because(ended)
+	case p.unread != "" && p.state != api.StateWaiting:
+		return api.StateWaiting, findings.NotProgrammed, p.unread
 	case plane == api.DataPlaneNone && (p.state == api.StateLive || p.state == api.StateDown):
 		return api.StateWaiting, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of

@@ -113,7 +113,7 @@ var (
 	Measuring         = code("measuring", "there is no complete window yet")
 	LinkDown          = code("link-down", "the link of the port is down")
 	NoCurrentReading  = code("no-current-reading", "the last measurement is too old to be used")
-	NotProgrammed     = code("not-programmed", "the agent has programmed nothing yet")
+	NotProgrammed     = code("not-programmed", "the agent has programmed nothing yet, or nothing that was read back from the device")
 	LeaseEnded        = code("lease-ended", "the lease ended before it was renewed")
 	NoLease           = code("no-lease", "the device cannot expire rules: the last value stays advertised")
 	RulesLost         = code("rules-lost", "the rules of csig are not on the device, or not as they should be")

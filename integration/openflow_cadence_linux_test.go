@@ -39,65 +39,14 @@ func TestLongOpenFlowCadence(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sw := oftest.StartSwitch(t, cadencePorts)
-			here := newHost(t, "here")
-			proxy, _ := proxyIn(t, here, oftest.Options{Bridge: sw.Path()})
-			var text strings.Builder
-			fmt.Fprintf(&text, `
-format: csig.fleet/v1
-profile: {name: cadence, tpid: 0x88a8, interval: %v, signals: {abw: {buckets: log-10G}, abwc: {buckets: log}}}
-vlan_tpids: [0x8100]
-devices:
-  - name: hw1
-    platform: openflow
-    experimental: true
-    address: 127.0.0.1
-    management: {openflow: {plaintext: true, ordinary_vlans: not-handed-over}, daemon: {at: here, socket: /run/csig/hw1.sock}}
-    ports:
-`, period)
-			names := make([]string, cadencePorts)
-			for i := range names {
-				names[i] = fmt.Sprintf("p%d", i+1)
-				fmt.Fprintf(&text, "      - {name: %s, speed: 10G, lm: {abw: %d, abwc: %d}}\n", names[i], 1+i, 1+i)
-				sw.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:10", i+1, i+1))
-			}
-			fleet, err := inventory.Parse("cadence.yaml", []byte(text.String()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			connect, done := ofp.Dialed(func(ctx context.Context) (c net.Conn, err error) {
-				err = here.Do(func() (err error) {
-					c, err = (&net.Dialer{}).DialContext(ctx, "tcp", proxy.Addr())
-					return err
-				})
-				return c, err
-			}, ofp.Version13)
-			t.Cleanup(func() { _ = done() }) // the switch is gone by then
-			source, err := ofcounters.New(ofcounters.Config{Switch: "hw1", Ports: names, Live: true, Connect: connect})
-			if err != nil {
-				t.Fatal(err)
-			}
-			driver, err := openflow.Open(openflow.Config{OrdinaryVLANs: openflow.NotHandedOver, AckDelay: tc.faults.AckToWire, Connect: connect})
-			if err != nil {
-				t.Fatal(err)
-			}
-			log := logrus.New()
-			log.SetOutput(io.Discard)
-			var a *csigagent.Agent
 			var took []time.Duration
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			a, err = csigagent.New(csigagent.Config{
-				Profile: fleet.Profile, Policy: fleet.Policy, Device: fleet.Devices[0],
-				Source: &loaded{Source: source}, Driver: driver, Log: logrus.NewEntry(log),
-				OnCycle: func() {
-					if took = append(took, time.Duration(a.Status().Cycle.ProgramNS)); len(took) == cycles {
-						cancel()
-					}
-				},
+			a, proxy := switchAgent(t, sw, cadencePorts, period, tc.faults.AckToWire, func(a *csigagent.Agent) {
+				if took = append(took, time.Duration(a.Status().Cycle.ProgramNS)); len(took) == cycles {
+					cancel()
+				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if err := a.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -117,4 +66,63 @@ devices:
 			}
 		})
 	}
+}
+
+// switchAgent is an agent that has not started, of a switch of OpenFlow 1.3 behind a proxy, whose
+// ports carry loads that change in every cycle.
+func switchAgent(t *testing.T, sw *oftest.Switch, ports int, period, ackDelay time.Duration, onCycle func(*csigagent.Agent)) (*csigagent.Agent, *oftest.Proxy) {
+	t.Helper()
+	here := newHost(t, "here")
+	proxy, _ := proxyIn(t, here, oftest.Options{Bridge: sw.Path()})
+	var text strings.Builder
+	fmt.Fprintf(&text, `
+format: csig.fleet/v1
+profile: {name: cadence, tpid: 0x88a8, interval: %v, signals: {abw: {buckets: log-10G}, abwc: {buckets: log}}}
+vlan_tpids: [0x8100]
+devices:
+  - name: hw1
+    platform: openflow
+    experimental: true
+    address: 127.0.0.1
+    management: {openflow: {plaintext: true, ordinary_vlans: not-handed-over}, daemon: {at: here, socket: /run/csig/hw1.sock}}
+    ports:
+`, period)
+	names := make([]string, ports)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%d", i+1)
+		fmt.Fprintf(&text, "      - {name: %s, speed: 10G, lm: {abw: %d, abwc: %d}}\n", names[i], 1+i, 1+i)
+		sw.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:10", i+1, i+1))
+	}
+	fleet, err := inventory.Parse("cadence.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect, done := ofp.Dialed(func(ctx context.Context) (c net.Conn, err error) {
+		err = here.Do(func() (err error) {
+			c, err = (&net.Dialer{}).DialContext(ctx, "tcp", proxy.Addr())
+			return err
+		})
+		return c, err
+	}, ofp.Version13)
+	t.Cleanup(func() { _ = done() }) // the switch is gone by then
+	source, err := ofcounters.New(ofcounters.Config{Switch: "hw1", Ports: names, Live: true, Connect: connect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := openflow.Open(openflow.Config{OrdinaryVLANs: openflow.NotHandedOver, AckDelay: ackDelay, Connect: connect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	var a *csigagent.Agent
+	a, err = csigagent.New(csigagent.Config{
+		Profile: fleet.Profile, Policy: fleet.Policy, Device: fleet.Devices[0],
+		Source: &loaded{Source: source}, Driver: driver, Log: logrus.NewEntry(log),
+		OnCycle: func() { onCycle(a) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, proxy
 }

@@ -187,10 +187,13 @@ type PortUpdate struct {
 
 // UpdateResult counts what an Update did.
 type UpdateResult struct {
-	Ports    int    // ports whose entries changed
-	Ops      int    // entry operations sent to the device
-	Entries  int    // that the values of all ports take of the device's table now; 0: the driver does not count them
-	Repaired string // what another process had changed and was restored; "" for nothing
+	Ports    int     // ports whose entries changed
+	Ops      int     // entry operations sent to the device
+	Entries  int     // that the values of all ports take of the device's table now; 0: the driver does not count them
+	Repaired Repairs // what another process had changed and was restored
+
+	// ReadBack is what this update knows of the device beyond what it acknowledged.
+	ReadBack ReadBack
 
 	// Restarted is whether that is because the device had lost its rules, as after a
 	// restart, and not because of another process.
@@ -207,17 +210,6 @@ type UpdateResult struct {
 	// Facts is what the device can do now, where that is no longer what was said
 	// last, by Probe or an Update; nil: it is.
 	Facts *Facts
-}
-
-// NoteRepair adds to Repaired what was put right, of a port; "" is what all share.
-func (r *UpdateResult) NoteRepair(port, what string) {
-	if r.Repaired != "" {
-		r.Repaired += "; "
-	}
-	if port != "" {
-		r.Repaired += "port " + port + ": "
-	}
-	r.Repaired += what
 }
 
 // Driver programs one device. It touches only objects it has marked as its

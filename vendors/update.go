@@ -135,10 +135,3 @@ func LateLease(now, until time.Time) error {
 	}
 	return nil
 }
-
-// NoteRepairs adds to Repaired what was restored.
-func (r *UpdateResult) NoteRepairs(changes []Change) {
-	for _, c := range changes {
-		r.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
-	}
-}

@@ -111,7 +111,7 @@ type Reload struct {
 
 // What the data plane does.
 const (
-	DataPlaneNone     = "none"     // this agent has programmed no signal yet: the fallback, or what a predecessor's lease still holds
+	DataPlaneNone     = "none"     // this agent has programmed no signal yet, or none that was read back (DataPlaneReason): the fallback, or what a predecessor's lease still holds
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
 	DataPlaneFallback = "fallback" // seen without a lease: every port has the OnStale fallback
 	DataPlaneFrozen   = "frozen"   // the device does not support leases, and the last value could not be withdrawn: it stays advertised
@@ -224,7 +224,7 @@ type Verdict struct {
 
 // Port states.
 const (
-	StateWaiting     = "waiting"     // no complete window yet
+	StateWaiting     = "waiting"     // no complete window yet, or its value was not read back yet
 	StateLive        = "live"        // the signal is current
 	StateDown        = "down"        // link down: no bandwidth is available
 	StateStale       = "stale"       // counters do not come, or the lease has ended; the fallback is advertised

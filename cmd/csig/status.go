@@ -228,6 +228,9 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneShadow:
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been sent", s.Cycle.WouldOperate)
 	case api.DataPlaneNone:
+		if left > 0 {
+			return "lease: confirmed, and not known to be there: " + s.DataPlaneReason
+		}
 		if d := s.DeadMan; d != nil && d.State != api.DeadManArmed {
 			return fmt.Sprintf("no lease: nothing is written before the dead-man on the device (%s) was seen to fire: %s", d.What, d.State)
 		}

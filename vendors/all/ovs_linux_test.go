@@ -53,7 +53,7 @@ func TestRemoteOpenVSwitch(t *testing.T) {
 		t.Error("an update of a switch that is gone succeeds")
 	}
 	s.StartSwitch()
-	if res, err := d.Update(t.Context(), update, time.Minute); err != nil || !res.Leased || res.Repaired == "" {
+	if res, err := d.Update(t.Context(), update, time.Minute); err != nil || !res.Leased || res.Repaired == nil {
 		t.Errorf("%+v, %v", res, err)
 	}
 	got, err := d.Observe(t.Context())

@@ -260,7 +260,7 @@ func TestSharedBehavior(t *testing.T) {
 	for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
 		b.Type("traffic behavior csig-i901"+map[string]string{"901b 901b": "a", "901a 901a": "b"}[want], "remark customer-vlan-id 2")
 		b.clock += 2 * recheck
-		if res := b.give(t, both(7)); !strings.Contains(res.Repaired, "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
+		if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
 			t.Errorf("%+v: the ports have %s and %s", res, b.values(t, xge1), b.values(t, xge2))
 		}
 	}

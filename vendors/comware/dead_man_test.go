@@ -119,7 +119,7 @@ func TestFallenBack(t *testing.T) {
 	}
 	defer b.driver.Close() // that of before
 	b.driver = Open(b.driver.cfg)
-	if res := b.give(t, both(7)); !strings.Contains(res.Repaired, "fallen back") || b.fallen(t) || b.values(t, xge2) != "901a 901a" {
+	if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "fallen back") || b.fallen(t) || b.values(t, xge2) != "901a 901a" {
 		t.Errorf("repaired %q, the port has %s", res.Repaired, b.values(t, xge2))
 	}
 }

@@ -47,7 +47,7 @@ func TestTPID(t *testing.T) {
 			}
 			set("8100") // another user gives it back: it is repaired
 			b.clock += 2 * recheck
-			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == "" {
+			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == nil {
 				t.Errorf("0x%04x, %+v", is(), res)
 			}
 			set("9700") // or takes it: that is refused, and stays

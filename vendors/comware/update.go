@@ -51,7 +51,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 			res.Ops += ops
 		}
 	}
-	res.Leased = true
+	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // carryOut and prove have seen the policies in hardware
 	return res, errors.Join(errs...)
 }
 
@@ -124,7 +124,7 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	}
 	for _, p := range updating(d.setup).Ports {
 		if held := v.Port(p.Port); held != nil && outbound(held) == deadPolicy {
-			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.Port, Detail: "repair: it has fallen back: the dead-man on the switch has fired"})
+			changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: p.Port, What: "policy", Detail: "repair: it has fallen back: the dead-man on the switch has fired"})
 		}
 	}
 	if len(changes) == 0 {
@@ -141,7 +141,7 @@ func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
 	})
 	for _, c := range changes {
 		if c.Port == "" || d.refused[c.Port] == nil {
-			res.NoteRepair(c.Port, string(c.Kind)+" "+c.Detail)
+			res.NoteRepair(c.Port, c.What, string(c.Kind)+" "+c.Detail)
 		}
 	}
 	return nil

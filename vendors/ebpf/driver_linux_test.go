@@ -236,7 +236,7 @@ func TestLife(t *testing.T) {
 	}
 	l.apply(s)
 	check("after Apply", false)
-	if res := l.update(s, time.Hour); !res.Leased || res.Ports != 1 || res.Repaired != "" {
+	if res := l.update(s, time.Hour); !res.Leased || res.Ports != 1 || res.Repaired != nil {
 		t.Errorf("first Update: %+v", res)
 	}
 	l.put(planeState{Start: 1 << 62}) // one that does not close, however long the frames take
@@ -262,7 +262,7 @@ func TestLife(t *testing.T) {
 	}
 	l.apply(s)
 	check("another process, after Apply", true)
-	if res := l.update(s, time.Hour); res.Repaired != "" || !res.Leased {
+	if res := l.update(s, time.Hour); res.Repaired != nil || !res.Leased {
 		t.Errorf("another process: %+v", res)
 	}
 	check("another process", true)
@@ -329,14 +329,14 @@ func TestRepair(t *testing.T) {
 		if err := c.do(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if res := l.update(s, time.Hour); !strings.Contains(res.Repaired, "port p2: + "+c.name) {
+		if res := l.update(s, time.Hour); !strings.Contains(res.Repaired.String(), "port p2: + "+c.name) {
 			t.Errorf("%s: repaired %q", c.name, res.Repaired)
 		}
 		l.sent(5_000_000)
 		if got := l.wants(l.modelOf(&s, true, 5_000_000)); got != asTheDraft {
 			t.Errorf("%s:\n%s", c.name, got)
 		}
-		if res := l.update(s, time.Hour); res.Repaired != "" {
+		if res := l.update(s, time.Hour); res.Repaired != nil {
 			t.Errorf("%s: repaired again: %q", c.name, res.Repaired)
 		}
 	}

@@ -56,7 +56,8 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			}
 		}
 	}
-	res.Leased = true
+	// A map has what the kernel took when the system call returns.
+	res.Leased, res.ReadBack = true, vendors.ReadBackAfter
 	return res, errors.Join(errs...)
 }
 

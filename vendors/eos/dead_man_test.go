@@ -209,7 +209,7 @@ func TestDeadManWritesLateAtAPort(t *testing.T) {
 		t.Errorf("%q, %v", have.Damaged, err)
 	}
 	b.clock += 2 * recheck
-	if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || res.Repaired == "" {
+	if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || res.Repaired == nil {
 		t.Errorf("%+v, %v", res, err)
 	}
 	b.fellBack(t, 0, 2)

@@ -81,7 +81,7 @@ func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res ven
 		}
 		return vendors.UpdateResult{}, errors.Join(append(errs, err)...)
 	}
-	res.Leased = true
+	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // exchange has seen it in hardware
 	return res, errors.Join(errs...)
 }
 

@@ -437,13 +437,13 @@ func TestStripOthersKeepsTheSignal(t *testing.T) {
 		if got := w.value(initial); got != 9<<7|4 {
 			t.Errorf("%+v: 0x%04x", s.Others, got)
 		}
-		if res := update(t, d, time.Minute, one(9, 4)); res.Ops != 0 || res.Repaired != "" {
+		if res := update(t, d, time.Minute, one(9, 4)); res.Ops != 0 || res.Repaired != nil {
 			t.Errorf("an update has to do %+v", res)
 		}
 	}
 	detachByHand(t, w.netns, "swp1")
 	d.strip.looked = time.Time{}
-	if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired, stripName) {
+	if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired.String(), stripName) {
 		t.Errorf("a program that was detached: %+v", res)
 	}
 	if err := d.Remove(t.Context()); err != nil {

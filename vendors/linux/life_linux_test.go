@@ -223,7 +223,7 @@ func TestTakeOver(t *testing.T) {
 		if res := update(t, d, time.Minute, one(9, 4)); res != (vendors.UpdateResult{Leased: true}) {
 			t.Errorf("the first update changed %+v", res)
 		}
-		if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Ops != 4 || res.Repaired != "" {
+		if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Ops != 4 || res.Repaired != nil {
 			t.Errorf("%+v, want one port, two elements deleted and two added", res)
 		}
 		if got := w.value(initial); got != 8<<7|4 {
@@ -246,7 +246,7 @@ func TestLostAnswer(t *testing.T) {
 	if _, err := d.Update(context.Background(), []vendors.PortUpdate{one(8, 4)}, time.Minute); err == nil {
 		t.Fatal("an update over a closed socket succeeds")
 	}
-	if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Repaired != "" {
+	if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Repaired != nil {
 		t.Errorf("%+v", res)
 	}
 	if got := w.value(initial); got != 8<<7|4 {
@@ -331,7 +331,7 @@ func TestNeighbours(t *testing.T) {
 		// to find that nothing of ours is touched.
 		w.nft("add element inet filter s { 192.0.2.7 }")
 		w.nft("delete element inet filter s { 192.0.2.7 }")
-		if res := update(t, d, time.Minute, one(uint8(10+i), 4)); res.Repaired != "" || res.Ports != 1 {
+		if res := update(t, d, time.Minute, one(uint8(10+i), 4)); res.Repaired != nil || res.Ports != 1 {
 			t.Errorf("%+v", res)
 		}
 	}
@@ -399,7 +399,7 @@ func TestDamage(t *testing.T) {
 				t.Errorf("observed %+v, want a damaged port", have)
 			}
 			res := update(t, d, time.Minute, one(9, 4))
-			if res.Repaired == "" {
+			if res.Repaired == nil {
 				t.Errorf("%+v, want repairs", res)
 			}
 			t.Log(res.Repaired)

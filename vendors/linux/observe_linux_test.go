@@ -47,7 +47,7 @@ func TestLook(t *testing.T) {
 	}
 	w.run("nft", "delete", "table", "netdev", tableName)
 	// A look is no reason to miss what changes.
-	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired == "" {
+	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired == nil {
 		t.Errorf("%+v", res)
 	}
 	if got := w.value(initial); got != 9<<7|4 {

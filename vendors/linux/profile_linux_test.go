@@ -53,7 +53,7 @@ func TestProfileIsRecorded(t *testing.T) {
 					t.Errorf("before an update 0x%04x, want 0x%04x", got, tc.value)
 				}
 			}
-			if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != "" {
+			if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != nil {
 				t.Errorf("repaired %s", res.Repaired)
 			}
 			if got := w.value(initial); got != 9<<7|4 {
@@ -90,7 +90,7 @@ func TestRecordOfProfileIsDamaged(t *testing.T) {
 			if left, err := d.Diff(have, s); err != nil || len(left) == 0 {
 				t.Errorf("no difference from %+v, %v", have, err)
 			}
-			if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired, "profile") {
+			if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired.String(), "profile") {
 				t.Errorf("repaired %q", res.Repaired)
 			}
 			if have, err := d.Observe(t.Context()); err != nil || have.Profile != profileA || have.Damaged != "" {

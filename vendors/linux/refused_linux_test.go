@@ -128,19 +128,19 @@ func TestFlushedLeaseIsReported(t *testing.T) {
 	if got := w.value(initial); got != stale {
 		t.Fatalf("0x%04x without a lease", got)
 	}
-	if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired, "lease") || !res.Leased {
+	if res := update(t, d, time.Minute, one(9, 4)); !strings.Contains(res.Repaired.String(), "lease") || !res.Leased {
 		t.Errorf("%+v, want it to say that the lease was gone", res)
 	}
 	if got := w.value(initial); got != 9<<7|4 {
 		t.Errorf("0x%04x after the repair", got)
 	}
-	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != "" {
+	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != nil {
 		t.Errorf("once more: %+v", res)
 	}
 
 	clock = clock.Add(2 * time.Minute) // the lease has ended by itself
 	w.nft("flush set netdev csig lease; add table netdev other")
-	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != "" {
+	if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != nil {
 		t.Errorf("after its end: %+v", res)
 	}
 }

@@ -69,7 +69,7 @@ func TestManyPorts(t *testing.T) {
 	// A socket with buffers as an ordinary user gets them: several transactions.
 	d.sock.max = 64 << 10
 	for cycle := range 2 {
-		if res := update(t, d, time.Minute, walk(nil, s, cycle)...); res.Ports != ports || res.Repaired != "" {
+		if res := update(t, d, time.Minute, walk(nil, s, cycle)...); res.Ports != ports || res.Repaired != nil {
 			t.Errorf("in pieces: %+v", res)
 		}
 	}

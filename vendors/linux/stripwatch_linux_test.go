@@ -69,7 +69,7 @@ func TestStripProgramDetachedByHand(t *testing.T) {
 		return update(t, d, time.Minute)
 	}
 	for range 3 {
-		if res := cycle(); res.Repaired != "" || !strips() {
+		if res := cycle(); res.Repaired != nil || !strips() {
 			t.Fatalf("before: %+v", res)
 		}
 	}
@@ -89,14 +89,14 @@ func TestStripProgramDetachedByHand(t *testing.T) {
 			if strips() {
 				t.Fatal("tags are still removed: the test does no damage")
 			}
-			if res := cycle(); res.Repaired == "" {
+			if res := cycle(); res.Repaired == nil {
 				t.Errorf("the next cycle reports no repair: %+v", res)
 			}
 			if !strips() {
 				t.Error("tags still leave after the next cycle")
 			}
 			for range 3 {
-				if res := cycle(); res.Repaired != "" {
+				if res := cycle(); res.Repaired != nil {
 					t.Errorf("not settled: %+v", res)
 				}
 			}

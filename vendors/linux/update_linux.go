@@ -137,7 +137,8 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res 
 	if err := d.commitPending(res); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	res.Leased, d.leaseUntil = true, until
+	// The kernel commits a transaction before it answers, all of it or nothing.
+	res.Leased, res.ReadBack, d.leaseUntil = true, vendors.ReadBackAfter, until
 	if errs == nil {
 		return nil
 	}

@@ -232,7 +232,7 @@ func TestRefusedLine(t *testing.T) {
 	}})
 	b.now = b.now.Add(time.Minute)
 	res, err := b.driver.Update(t.Context(), nil, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "port "+eth2) || strings.Contains(err.Error(), "port "+eth1) || !res.Leased || !strings.Contains(res.Repaired, eth1) || !strings.Contains(res.Repaired, eth3) || strings.Contains(res.Repaired, eth2) {
+	if err == nil || !strings.Contains(err.Error(), "port "+eth2) || strings.Contains(err.Error(), "port "+eth1) || !res.Leased || !strings.Contains(res.Repaired.String(), eth1) || !strings.Contains(res.Repaired.String(), eth3) || strings.Contains(res.Repaired.String(), eth2) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if err := b.driver.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "port "+eth2) || strings.Count(b.Running(), "0x9100") != 1 {

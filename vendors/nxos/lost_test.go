@@ -69,7 +69,7 @@ func TestReasserts(t *testing.T) {
 				}
 				return res
 			}
-			if res := update(); res.Repaired != "" {
+			if res := update(); res.Repaired != nil {
 				t.Errorf("nothing happened, and %+v", res)
 			}
 			b.Flap(eth2)
@@ -82,18 +82,18 @@ func TestReasserts(t *testing.T) {
 				t.Errorf("%+v, %v", have.Ports, err)
 			}
 			res := update()
-			if hw[eth2] != 0x9100 || !res.Restarted || !strings.Contains(res.Repaired, eth2) || strings.Contains(res.Repaired, eth1) || !strings.Contains(res.Repaired, tc.says) {
+			if hw[eth2] != 0x9100 || !res.Restarted || !strings.Contains(res.Repaired.String(), eth2) || strings.Contains(res.Repaired.String(), eth1) || !strings.Contains(res.Repaired.String(), tc.says) {
 				t.Errorf("%04x, %+v", hw, res)
 			}
 			b.holds(t, s)
 			for range 3 {
-				if res := update(); res.Repaired != "" {
+				if res := update(); res.Repaired != nil {
 					t.Errorf("again: %+v", res)
 				}
 			}
 			// Another process's change is restored, and called that.
 			b.Type("interface "+eth1, "no switchport dot1q ethertype", "exit")
-			if res := update(); hw[eth1] != 0x9100 || res.Restarted || !strings.Contains(res.Repaired, eth1) {
+			if res := update(); hw[eth1] != 0x9100 || res.Restarted || !strings.Contains(res.Repaired.String(), eth1) {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -137,7 +137,7 @@ func TestRestart(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	b.Restart()
 	b.now = b.now.Add(time.Minute)
-	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted || !strings.Contains(res.Repaired, "has restarted after") {
+	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted || !strings.Contains(res.Repaired.String(), "has restarted after") {
 		t.Errorf("%+v, %v", res, err)
 	}
 	b.holds(t, s)

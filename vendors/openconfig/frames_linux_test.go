@@ -76,7 +76,7 @@ func TestFrames(t *testing.T) {
 	target.Configure(func(dev *oc.Device) { dev.Interface["Ethernet3"].Tpid = 0 })
 	check(0x88a8, 0x8100)
 	now = now.Add(time.Hour)
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired, "Ethernet3") {
+	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired.String(), "Ethernet3") {
 		t.Errorf("%+v, %v", res, err)
 	}
 	check(0x88a8, 0x88a8)

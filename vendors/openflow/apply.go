@@ -97,7 +97,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	d.known, d.checked, d.reconnected = vendors.Current, d.cfg.Now(), false
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(y.what)) {
-		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: "flows", Detail: y.what[name]})
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: flowsObject, Detail: y.what[name]})
 	}
 	if err := s.taken(d.pipe); err != nil { // ports have fallen back, lease or not
 		d.known.Doubt()

@@ -34,6 +34,8 @@ type device struct {
 	byName      map[string]*port
 	known       vendors.Knowledge
 	checked     time.Time // when the switch was read
+	unread      bool      // a port was given its first values, or a repair was made, and the switch is to be read at once
+	repaired    bool      // the last reading found something to repair
 	reconnected bool      // and the switch was not read since
 	until       time.Time // what the lease was given; zero: none that would have to be there
 
@@ -210,16 +212,21 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 		return res, err
 	}
 	d.takeLate()
-	if d.known != vendors.Current || d.cfg.Now().Sub(d.checked) >= checkEvery {
-		if err := u.check(ctx, &res); err != nil {
+	if d.known != vendors.Current || d.unread || d.cfg.Now().Sub(d.checked) >= checkEvery {
+		err := u.check(ctx, &res)
+		again := d.repaired
+		d.repaired = len(res.Repaired) > 0
+		d.unread = d.repaired && !again // a switch that does not do as it says is not read in every update
+		if err != nil {
 			return res, err
 		}
+		res.ReadBack = vendors.ReadBackBefore
 	}
 	errs, err := u.write(ctx, updates, start, lease, &res)
 	errs = append(append(errs, d.otherPorts...), d.lateErrs...)
 	d.lateErrs = nil
 	if err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, ReadBack: res.ReadBack, Restarted: res.Restarted, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	res.Leased = true
 	return res, errors.Join(errs...)
@@ -249,6 +256,9 @@ func (d *device) late(r *ofp.Error) {
 	p.dirty, p.current = true, false
 	d.lateErrs = append(d.lateErrs, &vendors.PortError{Port: p.name, Err: err})
 }
+
+// flowsObject is the object of all repairs: what csig has on a switch are its flows.
+const flowsObject = "flows"
 
 // emptied is what an update has found of a switch that has none of csig's flows.
 func emptied(restarted bool) string {

@@ -130,9 +130,9 @@ func TestControllerLost(t *testing.T) {
 					if err != nil || !res.Leased {
 						t.Fatalf("%+v, %v", res, err)
 					}
-					if res.Repaired != "" { // it deletes all flows, and forwards by itself
+					if res.Repaired != nil { // it deletes all flows, and forwards by itself
 						deleted++
-						if !strings.Contains(res.Repaired, "fail-standalone") || res.Facts == nil || !strings.Contains(res.Facts.Update.Reason, "no flow hands frames to table 10") {
+						if !strings.Contains(res.Repaired.String(), "fail-standalone") || res.Facts == nil || !strings.Contains(res.Facts.Update.Reason, "no flow hands frames to table 10") {
 							t.Errorf("%+v", res)
 						}
 					}

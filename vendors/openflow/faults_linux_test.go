@@ -173,7 +173,7 @@ func TestLateRefusal(t *testing.T) {
 		for range 2 { // what is written again at once may be refused as late
 			l.clock += checkEvery
 			res, err := l.driver.Update(t.Context(), up, time.Minute)
-			if res.Repaired != "" || !res.Leased || err == nil || !strings.Contains(err.Error(), "it has the fallback") {
+			if res.Repaired != nil || !res.Leased || err == nil || !strings.Contains(err.Error(), "it has the fallback") {
 				t.Errorf("after %v: %+v, %v", after, res, err)
 			}
 			l.is(t, "while it is held", 2, stale)
@@ -181,7 +181,7 @@ func TestLateRefusal(t *testing.T) {
 		}
 		l.clock += lateHold
 		for range 2 {
-			if res := l.update(t, time.Minute, up...); res.Repaired != "" {
+			if res := l.update(t, time.Minute, up...); res.Repaired != nil {
 				t.Errorf("after %v: no other process has changed anything: %s", after, res.Repaired)
 			}
 		}
@@ -224,7 +224,7 @@ func TestLateLease(t *testing.T) {
 		}
 		l.clock += checkEvery
 		res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{seven("p2")}, time.Minute)
-		if res.Repaired != "" {
+		if res.Repaired != nil {
 			t.Errorf("no other process has changed anything: %s", res.Repaired)
 		}
 		told = fmt.Sprint(err)
@@ -300,7 +300,7 @@ func TestOthersChange(t *testing.T) {
 		if res.Restarted {
 			t.Errorf("%s: the switch has not restarted", what)
 		}
-		if res.Repaired == "" && what != "another port's default" {
+		if res.Repaired == nil && what != "another port's default" {
 			t.Errorf("%s: it is not reported", what)
 		}
 		now := l.flows()
@@ -308,7 +308,7 @@ func TestOthersChange(t *testing.T) {
 			t.Errorf("%s: the flows are\n%s\nand were\n%s", what, got, want)
 		}
 		l.is(t, what, 2, 7<<7|5)
-		if res := l.update(t, time.Minute, seven("p2")); res.Repaired != "" {
+		if res := l.update(t, time.Minute, seven("p2")); res.Repaired != nil {
 			t.Errorf("%s: repaired twice: %s", what, res.Repaired)
 		}
 	}
@@ -342,7 +342,7 @@ func TestConnectionLost(t *testing.T) {
 		for limit := time.Now().Add(soon); ; {
 			res, err := l.driver.Update(t.Context(), up, time.Minute)
 			if err == nil && res.Leased {
-				if empty := what == "the switch restarted"; res.Restarted != empty || (res.Repaired != "") != empty {
+				if empty := what == "the switch restarted"; res.Restarted != empty || (res.Repaired != nil) != empty {
 					t.Errorf("%s: %+v", what, res)
 				}
 				return

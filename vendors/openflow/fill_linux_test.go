@@ -29,7 +29,7 @@ func TestFill(t *testing.T) {
 		t.Fatalf("%d, %v, %v", n, full, err)
 	}
 	l.clock = 2 * checkEvery // the switch is read, and the fillers are no damage
-	if res := l.update(t, time.Minute, seven("p2")); res.Repaired != "" {
+	if res := l.update(t, time.Minute, seven("p2")); res.Repaired != nil {
 		t.Errorf("repaired %q", res.Repaired)
 	}
 	l.is(t, "the table is full", 2, 7<<7|5)
@@ -45,7 +45,7 @@ func TestFill(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	l.clock += 2 * checkEvery
-	if res := l.update(t, time.Minute, nine("p2")); res.Repaired == "" {
+	if res := l.update(t, time.Minute, nine("p2")); res.Repaired == nil {
 		t.Error("flows that match no port were not seen")
 	}
 	s, err := l.driver.read(t.Context(), false)

@@ -149,7 +149,7 @@ func (d *Flat) Apply(ctx context.Context, want vendors.Setup) error {
 
 // sync brings the switch to the setup, and our knowledge to the switch. It returns
 // what it repaired, of ports by their names.
-func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err error) {
+func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired vendors.Repairs, err error) {
 	stale, err := d.f.stale()
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
@@ -183,11 +183,11 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired []string, err
 		}
 		steps, then := d.f.setStale(p.number, have, stale)
 		if j.steps = steps; wasKnown && len(steps) > 0 {
-			repaired = append(repaired, "port "+p.name+": its fallback was not as csig writes it")
+			repaired = append(repaired, vendors.Repair{Port: p.name, Object: flowsObject, Text: "its fallback was not as csig writes it"})
 		}
 		if wasKnown && p.current && !sameBands(&p.flat, &then) {
 			if p.current = false; d.cfg.Now().Before(p.until) && !unknown {
-				repaired = append(repaired, "port "+p.name+": its flows were changed")
+				repaired = append(repaired, vendors.Repair{Port: p.name, Object: flowsObject, Text: "its flows were changed"})
 			}
 		}
 		p.flat, next[j] = *have, &then

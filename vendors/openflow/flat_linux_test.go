@@ -197,7 +197,7 @@ func TestOFDPAEveryTag(t *testing.T) {
 		t.Errorf("%+v: %v, %v, %v", got, changes, err, err2)
 	}
 	res, err := other.Update(t.Context(), []vendors.PortUpdate{given("p2", in...)}, time.Minute)
-	if err != nil || !res.Leased || res.Repaired != "" {
+	if err != nil || !res.Leased || res.Repaired != nil {
 		t.Errorf("%+v, %v", res, err)
 	}
 	l.Settled()
@@ -364,7 +364,7 @@ func TestFlatRenews(t *testing.T) {
 	l.clock = 61 * time.Second
 	for range 2 {
 		l.proxy.Reset()
-		if got := l.update(t, time.Minute, in); got.Ops < 2*first.Ops-2 || got.Repaired != "" {
+		if got := l.update(t, time.Minute, in); got.Ops < 2*first.Ops-2 || got.Repaired != nil {
 			t.Errorf("%+v after %+v", got, first)
 		}
 		if got := l.proxy.Counts(); got.Barriers > 4 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -46,9 +45,9 @@ func (d *Flat) check(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	if len(seen.own) == 0 {
-		repaired = []string{emptied(res.Restarted)}
+		repaired = vendors.Repairs{{Object: flowsObject, Text: emptied(res.Restarted)}}
 	}
-	res.Repaired = strings.Join(repaired, "; ")
+	res.Repaired = repaired
 	return nil
 }
 
@@ -90,6 +89,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 				entries = nil
 			}
 		}
+		d.unread = d.unread || p.until.IsZero() // its first values
 		j := &job{name: p.name, port: p}
 		refills[j] = d.f.band(p.number, &p.flat, entries)
 		jobs = append(jobs, j)

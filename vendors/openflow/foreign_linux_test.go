@@ -63,7 +63,7 @@ func TestForeignFlows(t *testing.T) {
 		if slices.Sort(refused); !slices.Equal(refused, tc.ports) || !res.Leased {
 			t.Errorf("%s: ports %q are refused, want %q (%+v)", tc.what, refused, tc.ports, res)
 		}
-		if res.Repaired != "" {
+		if res.Repaired != nil {
 			t.Errorf("%s: nothing is restored: %s", tc.what, res.Repaired)
 		}
 		if res.Facts == nil || !slices.ContainsFunc(res.Facts.Notes, func(n string) bool { return strings.Contains(n, "1 flow that is not csig's") }) {

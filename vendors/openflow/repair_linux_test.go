@@ -70,7 +70,7 @@ func TestRepairs(t *testing.T) {
 			res := l.update(t, time.Minute, seven("p2"))
 			carriedOut(t, l.driver)
 			l.proxy.Set(func(f *oftest.Faults) { *f = oftest.Faults{} })
-			if !strings.Contains(res.Repaired, "table 1") && !strings.Contains(res.Repaired, "lease") {
+			if !strings.Contains(res.Repaired.String(), "table 1") && !strings.Contains(res.Repaired.String(), "lease") {
 				t.Errorf("%s: it is not reported: %q", tc.what, res.Repaired)
 			}
 			mu.Lock()

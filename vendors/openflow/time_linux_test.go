@@ -71,7 +71,7 @@ func TestFlatStandsStill(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.at, res, err)
 		}
 		is(tc.at, was)
-		if res := l.update(t, time.Minute, values[1]); res.Repaired != "" {
+		if res := l.update(t, time.Minute, values[1]); res.Repaired != nil {
 			t.Errorf("%s: %s", tc.at, res.Repaired)
 		}
 		is(tc.at+", and the next update", next)
@@ -200,7 +200,7 @@ func TestFlatNothingRepaired(t *testing.T) {
 	c := &crasher{proxy: l.proxy}
 	c.after(1)
 	res, err := l.driver.Update(t.Context(), []vendors.PortUpdate{u}, time.Minute)
-	if err == nil || res.Repaired != "" || !c.stop() {
+	if err == nil || res.Repaired != nil || !c.stop() {
 		t.Errorf("%+v, %v", res, err)
 	}
 }

@@ -226,6 +226,7 @@ func (d *Driver) toFallback(j *job) {
 // rebuild writes a port's live flows while no frame meets them, whatever is there.
 func (d *Driver) rebuild(j *job) {
 	p := j.port
+	d.unread = true
 	fallback := d.pipe.fallback(p.number)
 	if !p.fallback {
 		j.add(ofp.Mod{Kind: ofp.Add, Flow: &fallback})
@@ -298,11 +299,11 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	if empty {
-		res.NoteRepair("", emptied(res.Restarted))
+		res.NoteRepair("", flowsObject, emptied(res.Restarted))
 		return nil
 	}
 	for _, c := range changes {
-		res.NoteRepair(c.Port, c.Detail)
+		res.NoteRepair(c.Port, c.What, c.Detail)
 	}
 	return nil
 }

@@ -31,11 +31,11 @@ func TestChangedInPlace(t *testing.T) {
 				t.Errorf("observed %+v, %v", got, err)
 			}
 			s.driver.checked = time.Time{} // it is time to look
-			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired, tc.want) {
+			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired.String(), tc.want) {
 				t.Errorf("repaired %q", res.Repaired)
 			}
 			s.driver.checked = time.Time{}
-			if res := update(t, s.driver, time.Minute, at7); res.Repaired != "" {
+			if res := update(t, s.driver, time.Minute, at7); res.Repaired != nil {
 				t.Errorf("and again: %q", res.Repaired)
 			}
 			s.becomes(t, soon, []tag{best}, at7s)
@@ -62,7 +62,7 @@ func TestGroup(t *testing.T) {
 				t.Errorf("observed %+v, %v", got, err)
 			}
 			s.driver.checked, s.driver.othersReadAt = time.Time{}, time.Time{} // it is time to look
-			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired, tc.repaired) {
+			if res := update(t, s.driver, time.Minute, at7); !strings.Contains(res.Repaired.String(), tc.repaired) {
 				t.Errorf("repaired %q", res.Repaired)
 			}
 			if got, err = s.driver.Observe(t.Context()); err != nil || got.Damaged != "" || got.Ports[0].Damaged != "" {

@@ -106,7 +106,7 @@ func TestFlood(t *testing.T) {
 	// Its number is another's: what joined the old one goes, and no foreign change is reported.
 	s.Vsctl("set", "interface", "swp2", "ofport_request=9")
 	s.driver.checked = time.Time{}
-	if res := update(t, s.driver, time.Minute, at7); res.Repaired != "" || strings.Contains(s.Ofctl("dump-flows", "csig"), "in_port=7") {
+	if res := update(t, s.driver, time.Minute, at7); res.Repaired != nil || strings.Contains(s.Ofctl("dump-flows", "csig"), "in_port=7") {
 		t.Errorf("repaired %q\n%s", res.Repaired, s.Ofctl("dump-flows", "csig", "table=0"))
 	}
 	s.both(t, second)

@@ -78,7 +78,7 @@ func TestReleaseIsNotAForeignChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.driver.checked = time.Time{} // it is time to look
-	if res := update(t, s.driver, time.Minute, at7); res.Repaired != "" {
+	if res := update(t, s.driver, time.Minute, at7); res.Repaired != nil {
 		t.Errorf("repaired %q", res.Repaired)
 	}
 	s.becomes(t, soon, []tag{best}, at7s)

@@ -43,7 +43,7 @@ func TestPortLeaves(t *testing.T) {
 			s.driver.checked = time.Time{} // it is time to look
 			res, err := s.driver.Update(t.Context(), both, time.Minute)
 			var p *vendors.PortError
-			if !res.Leased || res.Repaired != "" || errors.As(err, &p) != (tc.port != "") || p != nil && p.Port != tc.port {
+			if !res.Leased || res.Repaired != nil || errors.As(err, &p) != (tc.port != "") || p != nil && p.Port != tc.port {
 				t.Errorf("%+v, %v", res, err)
 			}
 			if n := flows(tc.left); n != 0 {
@@ -53,7 +53,7 @@ func TestPortLeaves(t *testing.T) {
 				t.Errorf("not %d flows have %s:\n%s", was, tc.came, s.Ofctl("dump-flows", "csig"))
 			}
 			s.driver.checked = time.Time{}
-			if res, _ := s.driver.Update(t.Context(), both, time.Minute); res.Repaired != "" || !res.Leased {
+			if res, _ := s.driver.Update(t.Context(), both, time.Minute); res.Repaired != nil || !res.Leased {
 				t.Errorf("and again: %+v", res)
 			}
 		})

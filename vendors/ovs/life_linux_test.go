@@ -84,7 +84,7 @@ func keep(t testing.TB, d *Driver, done <-chan struct{}, lease time.Duration, up
 	defer every.Stop()
 	for {
 		res, _ := d.Update(context.Background(), updates, lease) // some of them fail, in some tests
-		if res.Repaired != "" {
+		if res.Repaired != nil {
 			repaired = append(repaired, res.Repaired)
 		}
 		select {
@@ -274,7 +274,7 @@ func TestTakesOver(t *testing.T) {
 		t.Errorf("a frame leaves as %x", got)
 	}
 	third := s.next(t)
-	if res := update(t, third, time.Minute, at7); res.Ops != 0 || res.Repaired != "" {
+	if res := update(t, third, time.Minute, at7); res.Ops != 0 || res.Repaired != nil {
 		t.Errorf("the same update is %+v", res)
 	}
 	got, err := third.Observe(t.Context())

@@ -43,7 +43,7 @@ func TestManualChanges(t *testing.T) {
 			}
 			s.driver.checked = time.Time{} // it is time to look
 			res := update(t, s.driver, time.Minute, at7)
-			if (tc.want == "") != (res.Repaired == "") || !strings.Contains(res.Repaired, tc.want) {
+			if (tc.want == "") != (res.Repaired == nil) || !strings.Contains(res.Repaired.String(), tc.want) {
 				t.Errorf("repaired %q, want %q", res.Repaired, tc.want)
 			}
 			s.becomes(t, soon, []tag{best}, at7s)
@@ -51,7 +51,7 @@ func TestManualChanges(t *testing.T) {
 				t.Errorf("a frame without a tag leaves as %x", got)
 			}
 			s.driver.checked = time.Time{}
-			if res := update(t, s.driver, time.Minute, at7); res.Repaired != "" {
+			if res := update(t, s.driver, time.Minute, at7); res.Repaired != nil {
 				t.Errorf("and again: %q\n%s", res.Repaired, s.Ofctl("dump-flows", "csig"))
 			}
 		})
@@ -104,7 +104,7 @@ func TestForeignFlows(t *testing.T) {
 			s.driver.checked, s.driver.othersReadAt = time.Time{}, time.Time{} // it is time to look
 			res, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute)
 			var port *vendors.PortError
-			if !res.Leased || res.Repaired != "" || tc.refused != (errors.As(err, &port) && port.Port == "swp1" && strings.Contains(err.Error(), "cookie 0xbeef")) {
+			if !res.Leased || res.Repaired != nil || tc.refused != (errors.As(err, &port) && port.Port == "swp1" && strings.Contains(err.Error(), "cookie 0xbeef")) {
 				t.Errorf("%s: %+v, %v", tc.name, res, err)
 			}
 			s.becomes(t, soon, []tag{best}, want)

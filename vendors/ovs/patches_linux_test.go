@@ -75,7 +75,7 @@ func TestPatchesThatMislead(t *testing.T) {
 			s.driver.checked = time.Time{} // it is time to look
 			res, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute)
 			var p *vendors.PortError
-			if errors.As(err, &p) != (tc.port != "") || p != nil && (p.Port != tc.port || !strings.Contains(err.Error(), tc.wants)) || !res.Leased || res.Repaired != "" {
+			if errors.As(err, &p) != (tc.port != "") || p != nil && (p.Port != tc.port || !strings.Contains(err.Error(), tc.wants)) || !res.Leased || res.Repaired != nil {
 				t.Errorf("%+v, %v", res, err)
 			}
 			if got := s.pass(best); !bytes.Equal(got, frame(1, at7s)) {

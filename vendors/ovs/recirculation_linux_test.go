@@ -259,7 +259,7 @@ func row(t *testing.T, length int, first vlanrules.Action) {
 				u.Intents = model.buckets[i : i+1]
 			}
 			d.checked = time.Time{} // it is time to look at the other bridges
-			if res := update(t, d, 10*time.Minute, u); res.Repaired != "" {
+			if res := update(t, d, 10*time.Minute, u); res.Repaired != nil {
 				t.Errorf("bridge %d: repaired %s", i, res.Repaired)
 			}
 		}

@@ -106,7 +106,7 @@ func TestFull(t *testing.T) {
 		s.driver.checked = time.Time{}
 		res, err := s.driver.Update(t.Context(), both(9, 6), time.Minute)
 		var p *vendors.PortError
-		if !res.Leased || !errors.As(err, &p) || p.Port != "swp1" || !strings.Contains(err.Error(), "OFPFMFC_TABLE_FULL") || strings.Contains(err.Error(), "port swp2") || res.Repaired != "" {
+		if !res.Leased || !errors.As(err, &p) || p.Port != "swp1" || !strings.Contains(err.Error(), "OFPFMFC_TABLE_FULL") || strings.Contains(err.Error(), "port swp2") || res.Repaired != nil {
 			t.Fatalf("round %d: %+v, %v", round, res, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestFull(t *testing.T) {
 	s.becomes(t, soon, []tag{best}, at7s)
 	s.becomes(t, soon, []tag{{tpidVLAN, 77}, best}, tag{tpidVLAN, 77}, at7s)
 	s.driver.checked = time.Time{}
-	if res := update(t, s.driver, time.Minute, both(7, 6)...); res.Repaired != "" || res.Ops != 0 {
+	if res := update(t, s.driver, time.Minute, both(7, 6)...); res.Repaired != nil || res.Ops != 0 {
 		t.Errorf("%+v", res)
 	}
 }

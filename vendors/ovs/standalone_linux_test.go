@@ -80,7 +80,7 @@ func TestStandalone(t *testing.T) {
 	}
 	b.driver.checked, b.driver.othersReadAt = time.Time{}, time.Time{}
 	res, err := b.driver.Update(t.Context(), []vendors.PortUpdate{{Port: "swp1", Intents: b.intents}}, time.Minute)
-	if err != nil || !res.Leased || res.Repaired == "" {
+	if err != nil || !res.Leased || res.Repaired == nil {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if res.Facts == nil || res.Facts.Update.Level != vlanrules.Degraded || !strings.Contains(res.Facts.Update.Reason, "ovs-vsctl set-fail-mode csig secure") {

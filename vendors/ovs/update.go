@@ -48,6 +48,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		if err := d.check(ctx, &res); err != nil {
 			return res, err
 		}
+		res.ReadBack = vendors.ReadBackBefore
 	}
 	if d.leaseTaken != nil {
 		return res, d.leaseTaken
@@ -82,7 +83,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	d.leased = d.pipe.lease(ofp.Seconds(lease))
 	d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &d.leased, Name: ""})
 	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
-		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, ReadBack: res.ReadBack, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	err := d.commit(ctx)
 	var refused *ofp.Error
@@ -107,7 +108,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	if err != nil {
 		d.known.Doubt()
-		return vendors.UpdateResult{Repaired: res.Repaired, Facts: res.Facts}, errors.Join(append(errs, err)...)
+		return vendors.UpdateResult{Repaired: res.Repaired, ReadBack: res.ReadBack, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	for _, p := range d.ports {
 		res.Entries += len(p.have)
@@ -197,7 +198,7 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	for _, c := range changes {
-		res.NoteRepair(c.Port, c.Detail)
+		res.NoteRepair(c.Port, c.What, c.Detail)
 	}
 	return nil
 }

@@ -241,7 +241,7 @@ func TestStoppedWriter(t *testing.T) {
 			now = now.Add(10 * time.Second)
 			s.PauseDatabase(true)
 			for range 3 {
-				if res, err := agent.Update(t.Context(), []vendors.PortUpdate{at7}, time.Second); err == nil || res.Ops+res.Ports > 0 || res.Repaired != "" {
+				if res, err := agent.Update(t.Context(), []vendors.PortUpdate{at7}, time.Second); err == nil || res.Ops+res.Ports > 0 || res.Repaired != nil {
 					t.Errorf("before the database answers: %+v, %v", res, err)
 				}
 			}

@@ -282,7 +282,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		}
 		d.read = d.now()
 	}
-	res.Leased = true // nothing is advertised that could be too old
+	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // nothing is advertised that could be too old
 	return res, d.left
 }
 

@@ -152,7 +152,7 @@ func TestDrift(t *testing.T) {
 	if have, err := d.Observe(t.Context()); err != nil || have.Ports[0].Damaged != "its TPID is the default, and was 88a8" || have.Ports[1].Damaged != "" {
 		t.Errorf("%+v, %v", have, err)
 	}
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != "" || !res.Leased || m.Ports[0].TPID != "" {
+	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || !res.Leased || m.Ports[0].TPID != "" {
 		t.Errorf("at once: %+v, %v", res, err)
 	}
 	now = now.Add(recheck)
@@ -160,12 +160,12 @@ func TestDrift(t *testing.T) {
 	if res, err := d.Update(t.Context(), nil, time.Minute); err == nil || res.Leased {
 		t.Errorf("a failed repair: %+v, %v", res, err)
 	}
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired == "" || m.Ports[0].TPID != "88a8" {
+	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired == nil || m.Ports[0].TPID != "88a8" {
 		t.Errorf("after a minute: %+v, %v", res, err)
 	}
 	writes := m.writes
 	now = now.Add(recheck)
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != "" || m.writes != writes {
+	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || m.writes != writes {
 		t.Errorf("with nothing to do: %+v, %v, %d writes", res, err, m.writes-writes)
 	}
 	m.Ports[1].TPID = "9200"

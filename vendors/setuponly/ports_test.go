@@ -53,7 +53,7 @@ func TestAbsentPort(t *testing.T) {
 	m.Ports[0].TPID = ""
 	now = now.Add(recheck)
 	res, err := d.Update(t.Context(), nil, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "port p2: the switch has no such port") || !res.Leased || m.Ports[0].TPID != "88a8" || strings.Contains(res.Repaired, "p2") {
+	if err == nil || !strings.Contains(err.Error(), "port p2: the switch has no such port") || !res.Leased || m.Ports[0].TPID != "88a8" || strings.Contains(res.Repaired.String(), "p2") {
 		t.Errorf("%+v, %v: %s", res, err, m.state())
 	}
 	if res, err := d.Update(t.Context(), nil, time.Minute); err == nil || !res.Leased {
@@ -89,7 +89,7 @@ func TestRefusedPort(t *testing.T) {
 		m.Ports[0].TPID, m.Ports[1].TPID, m.bad = "", "", "p1"
 		now = now.Add(recheck)
 		res, err := d.Update(t.Context(), nil, time.Minute)
-		if err == nil || !strings.Contains(err.Error(), "port p1: not on this card") || !res.Leased || m.Ports[1].TPID != "88a8" || !strings.Contains(res.Repaired, "p2") || strings.Contains(res.Repaired, "p1") {
+		if err == nil || !strings.Contains(err.Error(), "port p1: not on this card") || !res.Leased || m.Ports[1].TPID != "88a8" || !strings.Contains(res.Repaired.String(), "p2") || strings.Contains(res.Repaired.String(), "p1") {
 			t.Errorf("%+v, %v: %s", res, err, m.state())
 		}
 		m.Ports[0].TPID = "88a8"

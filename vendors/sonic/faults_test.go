@@ -235,7 +235,7 @@ func TestSilence(t *testing.T) {
 		} else { // what was sent is carried out, and before anything else is sent
 			l.expect(us)
 			l.sw.Hold(false)
-			if res, err := l.Update(t.Context(), us, time.Second); err != nil || !res.Leased || res.Repaired != "" {
+			if res, err := l.Update(t.Context(), us, time.Second); err != nil || !res.Leased || res.Repaired != nil {
 				t.Fatalf("after it: %+v, %v", res, err)
 			}
 			l.exact()
@@ -264,7 +264,7 @@ func TestSilence(t *testing.T) {
 		l.session.patience = l.patience
 		l.sw.Mute = nil
 		l.keeps("Ethernet0") // or something between that and the new
-		if res := l.update(old...); res.Repaired != "" {
+		if res := l.update(old...); res.Repaired != nil {
 			t.Errorf("it reports a change by another process: %q", res.Repaired)
 		}
 		l.clean()

@@ -54,7 +54,7 @@ func TestOrchagentRestart(t *testing.T) {
 				restart(l.sw)
 				now = now.Add(recheck)
 				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
-				if err != nil || !res.Leased || res.Repaired == "" {
+				if err != nil || !res.Leased || res.Repaired == nil {
 					t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
 				}
 				l.exact()
@@ -121,7 +121,7 @@ func TestEntriesGone(t *testing.T) {
 				l.exact()
 				l.clean()
 				now = now.Add(recount)
-				if res := l.update(us...); res.Repaired != "" {
+				if res := l.update(us...); res.Repaired != nil {
 					t.Errorf("then: %q", res.Repaired)
 				}
 			})
@@ -174,7 +174,7 @@ func TestNeverCounted(t *testing.T) {
 	now = now.Add(recheck)
 	l.update(u)
 	now = now.Add(recheck)
-	if res := l.update(u); res.Repaired != "" {
+	if res := l.update(u); res.Repaired != nil {
 		t.Errorf("repaired %q", res.Repaired)
 	}
 }
@@ -263,7 +263,7 @@ func TestLateRows(t *testing.T) {
 			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(5, 7, 9, uint8(i))})
 			l.clean()
 			now = now.Add(recheck)
-			if res := l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 12)}); res.Repaired != "" {
+			if res := l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 12)}); res.Repaired != nil {
 				t.Errorf("repaired %q", res.Repaired)
 			}
 			s.Profile = strings.Repeat(strconv.Itoa(i), 64) // the table stays, the entries do not

@@ -54,7 +54,7 @@ func TestRowsFarBehind(t *testing.T) {
 		random()
 		l.clean()
 		now = now.Add(recheck)
-		if res := l.update(one("Ethernet0")); res.Repaired != "" {
+		if res := l.update(one("Ethernet0")); res.Repaired != nil {
 			t.Errorf("the rows have come, and it repaired %q", res.Repaired)
 		}
 		for _, b := range l.sw.Refusals() {

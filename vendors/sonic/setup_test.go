@@ -34,7 +34,7 @@ func TestRepair(t *testing.T) {
 		} {
 			l.asOther(harm)
 			now = now.Add(recheck)
-			if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil || res.Repaired == "" {
+			if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil || res.Repaired == nil {
 				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
 			}
 			l.exact()
@@ -70,7 +70,7 @@ func TestTPIDRepair(t *testing.T) {
 	}
 	now = now.Add(recheck)
 	res, err := l.Update(t.Context(), us, time.Second)
-	if err != nil || !strings.Contains(res.Repaired, "0x9100") {
+	if err != nil || !strings.Contains(res.Repaired.String(), "0x9100") {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	for _, p := range []string{"Ethernet0", "Ethernet4"} {

@@ -11,6 +11,9 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
+// rulesObject is the object of repairs of csig's entries.
+const rulesObject = "entries"
+
 // takeOver makes the observed setup the wanted one.
 func (d *Driver) takeOver(ctx context.Context) error {
 	seen, err := d.look(ctx, nil)
@@ -41,7 +44,7 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(seen.entries)), func(r rowView) bool { return seen.unwanted(d, r) }) {
-		changes = append(changes, vendors.Change{Kind: vendors.Remove, Detail: "entries in " + aclTable + " that csig does not have there"})
+		changes = append(changes, vendors.Change{Kind: vendors.Remove, What: rulesObject, Detail: "entries in " + aclTable + " that csig does not have there"})
 	}
 	wasKnown, wasThere := d.known != vendors.Unread, seen.defined()
 	if wasKnown {
@@ -56,18 +59,18 @@ func (d *Driver) sync(ctx context.Context, res *vendors.UpdateResult) error {
 	case !wasKnown:
 	case restarted:
 		res.Restarted = true
-		res.NoteRepair("", "~ orchagent restarted and its rows stayed: csig sent the table and all entries again")
+		res.NoteRepair("", rulesObject, "~ orchagent restarted and its rows stayed: csig sent the table and all entries again")
 	case d.asic != asicAgrees:
-		res.NoteRepair("", "~ entries missing in the ASIC: csig sent all entries again")
+		res.NoteRepair("", rulesObject, "~ entries missing in the ASIC: csig sent all entries again")
 	case seen.fresh && wasThere && len(changes) == 0:
 		res.Restarted = true
-		res.NoteRepair("", "+ the ACL table was gone: orchagent restarted")
+		res.NoteRepair("", rulesObject, "+ the ACL table was gone: orchagent restarted")
 	case seen.disputed:
-		res.NoteRepair("", "~ rows differed from orchagent's answers: csig sent all entries again")
+		res.NoteRepair("", rulesObject, "~ rows differed from orchagent's answers: csig sent all entries again")
 	}
-	if wasKnown && res.Repaired == "" { // else that says it
+	if wasKnown && res.Repaired == nil { // else that says it
 		for _, port := range d.drifted {
-			res.NoteRepair(port, "~ its ACL entries")
+			res.NoteRepair(port, rulesObject, "~ its ACL entries")
 		}
 	}
 	if d.asic != asicAgrees {

@@ -99,7 +99,7 @@ func TestFrames(t *testing.T) {
 		})
 		check("restarted", 0x9100, 0x8100)
 		now = now.Add(time.Hour)
-		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired, "lag1") {
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired.String(), "lag1") {
 			t.Errorf("%+v, %v", res, err)
 		}
 		check("written again", 0x88a8, 0x88a8)

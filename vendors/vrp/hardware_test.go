@@ -177,7 +177,7 @@ func TestLostFromHardware(t *testing.T) {
 		b.pass(2 * recheck)
 		for range 2 {
 			res, err := give()
-			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != "" || strings.Contains(err.Error(), b.p2) {
+			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != nil || strings.Contains(err.Error(), b.p2) {
 				t.Errorf("%+v, %v", res, err)
 			}
 		}

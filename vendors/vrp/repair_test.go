@@ -176,7 +176,7 @@ func TestRepair(t *testing.T) {
 			res, err := give()
 			permanent := (*vendors.PermanentError)(nil)
 			switch {
-			case tc.foreign == "" && (err != nil || res.Repaired == "" && res.Ops == 0):
+			case tc.foreign == "" && (err != nil || res.Repaired == nil && res.Ops == 0):
 				t.Errorf("%s: %+v, %v", name, res, err)
 			case tc.foreign == "":
 				b.has(t, b.p1, 7)

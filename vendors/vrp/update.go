@@ -77,7 +77,7 @@ func (d *Driver) update(ctx context.Context, updates []vendors.PortUpdate) (res 
 	if !d.alive() {
 		return vendors.UpdateResult{}, errors.Join(errs...)
 	}
-	res.Leased = true
+	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // carryOut has seen the policies in hardware
 	return res, errors.Join(errs...)
 }
 

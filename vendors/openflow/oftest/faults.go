@@ -27,6 +27,12 @@ type Faults struct {
 	// one through. What is refused is not carried out.
 	RejectLate func(Message) *Late
 
+	// Lose loses a change: it is acknowledged and never carried out, without an error. nil lets all through.
+	Lose func(Message) bool
+
+	// BarrierDelay is how much later than the switch has answered it the answer to a barrier goes to csig.
+	BarrierDelay time.Duration
+
 	// Features changes what the switch says of one table; nil with NoFeatures.
 	Features   func(*TableFeatures)
 	NoFeatures bool // the request is refused, as an optional one may be

@@ -189,6 +189,9 @@ func (s *session) fromController(f *Faults, m Message) error {
 	}
 	switch {
 	case m.Change():
+		if f.Lose != nil && f.Lose(m) {
+			return nil
+		}
 		if f.RejectLate != nil {
 			if l := f.RejectLate(m); l != nil {
 				s.late = append(s.late, due{time.Time{}.Add(l.After), controller, l.Refusal.of(m)})
@@ -282,6 +285,9 @@ func (s *session) fromSwitch(f *Faults, m Message) error {
 		if typ, _ := m.part(); typ == partTableFeatures {
 			m = f.rewriteFeatures(m)
 		}
+	}
+	if f.BarrierDelay > 0 && m.Type() == TypeBarrierRep {
+		return s.schedule(controller, m, f.BarrierDelay)
 	}
 	if err := s.send(controller, m); err != nil || m.Type() != TypeBarrierRep {
 		return err
