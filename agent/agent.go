@@ -97,8 +97,9 @@ type Agent struct {
 // cycleState is the bookkeeping behind api.Cycle.
 type cycleState struct {
 	api.Cycle
-	pollToRule latency
-	entries    int // of the table, as the last update counted them
+	pollToRule  latency
+	updateTimes updateTimes
+	entries     int // of the table, as the last update counted them
 
 	lease     time.Duration
 	lastLease time.Duration // the lease, as the device has it
@@ -356,7 +357,9 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 	if err := tooOld(a.cfg.Now().Sub(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
+	began := a.cfg.Now()
 	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
+	a.noteUpdateTime(a.cfg.Now().Sub(began), lease, &res)
 	a.noteFacts(res.Facts)
 	a.paced(&res, err)
 	return res, err

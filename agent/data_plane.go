@@ -170,8 +170,10 @@ func (a *Agent) observationLocked(seen *vendors.DataPlane, now time.Time) observ
 		}
 	case seen.Signal == vendors.SignalWritten:
 		s.fallback = false
-		if seen.Left > 0 && !c.LeaseEnds.IsZero() {
-			c.LeaseEnds = now.Add(seen.Left)
+		// What a look finds never makes a lease longer that this agent still counts: a device
+		// may report ages in whole seconds.
+		if ends := now.Add(seen.Left); seen.Left > 0 && !c.LeaseEnds.IsZero() && (ends.Before(c.LeaseEnds) || !now.Before(c.LeaseEnds)) {
+			c.LeaseEnds = ends
 		}
 	case !a.withoutLeaseLocked():
 		s.fallback = !c.LeaseEnds.IsZero() && !now.Before(c.LeaseEnds) // the setup is there, and its lease is over

@@ -57,12 +57,16 @@ func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts,
 		facts, err = driver.Probe(ctx)
 		return err
 	})
-	if r := d.current(); r != nil && facts.ConfigUpdates != nil {
+	r := d.current()
+	if r == nil {
+		return facts, err
+	}
+	if facts.ConfigUpdates != nil {
 		seen := *facts.ConfigUpdates
 		seen.Changes = r.agent.observedChanges()
 		facts.ConfigUpdates = &seen
 	}
-	return facts, err
+	return r.agent.withMeasured(facts), err
 }
 
 // Setup is what the device has, with the name of the configuration that the

@@ -231,6 +231,8 @@ func (a *Agent) limitationsLocked() []api.Verdict {
 	}
 	add(findings.Update, "update", a.facts.Update)
 	add(findings.Lease, "lease", a.facts.Lease)
+	facts := a.measuredLocked(a.facts)
+	add(findings.ScheduleTooFast, "schedule", facts.TooFast(&a.cfg.Device))
 	for _, p := range a.cfg.Device.Ports {
 		if p.Action == vlanrules.Strip {
 			add(findings.Strip, "strip", a.facts.Strip)

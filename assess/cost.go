@@ -188,10 +188,10 @@ func (a *assessor) age(d *assessed) *SignalAge {
 	s.ShortestNS = max(period, c.Read, update, inventory.MinPeriod).Nanoseconds()
 	s.AgeNS = s.ScheduleNS + s.RefreshNS + s.ReadNS
 	s.SettlesNS = s.AgeNS + max(interval, time.Duration(s.ShortestNS)).Nanoseconds()
-	if why := d.seen.Facts.OutlastsLease(d.dev); why != "" {
-		a.find(findings.ScheduleTooFast, findings.Error, d.dev.Name, nil, "%s", why)
-	} else if s.ScheduleNS > 0 && s.ScheduleNS < update.Nanoseconds() {
-		a.find(findings.ScheduleTooFast, findings.Warning, d.dev.Name, nil, "it is sampled every %v, but an update of its rules takes %v at least: make its schedule longer", time.Duration(s.ScheduleNS), update.Round(time.Millisecond))
+	if v := d.seen.Facts.TooFast(d.dev); v.Level == vlanrules.Refused {
+		a.find(findings.ScheduleTooFast, findings.Error, d.dev.Name, nil, "%s", v.Reason)
+	} else if v.Level == vlanrules.Degraded {
+		a.find(findings.ScheduleTooFast, findings.Warning, d.dev.Name, nil, "%s", v.Reason)
 	} else if interval < time.Duration(s.ShortestNS) {
 		a.find(findings.IntervalTooShort, findings.Warning, d.dev.Name, nil, "Δt is %v, but its counters have news only every %v: make its interval at least that", interval, time.Duration(s.ShortestNS).Round(time.Millisecond))
 	}

@@ -157,8 +157,8 @@ func (b *builder) updates(n *node) {
 	if n.seen.Err != nil || buckets == 0 {
 		return
 	}
-	if why := n.seen.Facts.OutlastsLease(n.dev); why != "" {
-		b.find(findings.ScheduleTooFast, findings.Error, n, nil, "%s", why)
+	if v := n.seen.Facts.TooFast(n.dev); v.Level == vlanrules.Refused {
+		b.find(findings.ScheduleTooFast, findings.Error, n, nil, "%s", v.Reason)
 	}
 	if why := n.seen.Facts.UpdatesRefused(n.dev); why != "" {
 		b.find(findings.UpdatesRefused, findings.Error, n, nil, "%s", why)

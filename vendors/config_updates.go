@@ -36,25 +36,34 @@ func (f *Facts) ConfigInterval() Fact[time.Duration] {
 // cycles are forgiven.
 const LeasePeriods = 3
 
-// OutlastsLease is why no update of a device with this schedule could end before its lease,
-// and what to write; "" where it could.
-func (f *Facts) OutlastsLease(d *inventory.Device) string {
+// TooFast is what an update of a device takes of its schedule's period and lease, with what to
+// write: refused where no update could end before its lease, degraded where one takes longer than
+// the period.
+func (f *Facts) TooFast(d *inventory.Device) vlanrules.Verdict {
 	update := f.Traits.MinUpdate.Is
 	schedule, err := inventory.ParseSchedule(d.Schedule)
 	if err != nil {
-		return ""
+		return vlanrules.Verdict{}
 	}
-	lease := LeasePeriods * inventory.LongestGap(schedule)
-	if update <= max(lease, 2*f.ConfigInterval().Is) {
-		return ""
+	period := inventory.LongestGap(schedule)
+	lease := LeasePeriods * period
+	switch {
+	case update <= max(period, 2*f.ConfigInterval().Is):
+		return vlanrules.Verdict{}
+	case update <= max(lease, 2*f.ConfigInterval().Is):
+		return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: fmt.Sprintf("it is sampled every %v, but an update of its rules takes %v at least (%s): make its schedule longer, e.g. schedule: \"@every %v\"", period, update.Round(time.Millisecond), f.Traits.MinUpdate.Mark, wholeSeconds(update))}
 	}
 	waits := ""
 	if f.AckWaits > 1 {
 		waits = fmt.Sprintf(" with its %d waits for what it acknowledged", f.AckWaits)
 	}
-	longer := (update + LeasePeriods - 1) / LeasePeriods
-	return fmt.Sprintf("an update of its rules takes up to %v%s (%s), and a lease lasts %v, %d times its schedule: it would end first, and the ports would keep their fallback: make its schedule longer, e.g. schedule: \"@every %v\"",
-		update.Round(time.Millisecond), waits, f.Traits.MinUpdate.Mark, lease, LeasePeriods, max(time.Second, longer+time.Second-1).Truncate(time.Second))
+	return Refusal(fmt.Sprintf("an update of its rules takes up to %v%s (%s), and a lease lasts %v, %d times its schedule: it would end first, and the ports would keep their fallback: make its schedule longer, e.g. schedule: \"@every %v\"",
+		update.Round(time.Millisecond), waits, f.Traits.MinUpdate.Mark, lease, LeasePeriods, wholeSeconds((update+LeasePeriods-1)/LeasePeriods)))
+}
+
+// wholeSeconds is the shortest schedule to propose that is not shorter than d.
+func wholeSeconds(d time.Duration) time.Duration {
+	return max(time.Second, d+time.Second-1).Truncate(time.Second)
 }
 
 // WriteTime is how long the device may take to write so many buckets, at most: the whole

@@ -30,7 +30,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	seen.Setup, seen.Signal = d.setupOf(s), vendors.SignalFallback
 	for _, left := range s.leases() {
 		if left > 0 {
-			seen.Signal, seen.Left = vendors.SignalWritten, max(seen.Left, left)
+			seen.Signal, seen.Left = vendors.SignalWritten, max(seen.Left, left-time.Second) // an age is of whole seconds
 		}
 	}
 	d.compareLook(s, &seen.Setup)

@@ -172,7 +172,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	lease := pipe.lease(0)
 	if f := find(s.flows, &lease); f != nil && same(f, &lease) {
 		seen.Signal = vendors.SignalWritten
-		seen.Left = max(0, time.Duration(f.HardTimeout)-time.Duration(f.Age)) * time.Second
+		seen.Left = max(0, time.Duration(f.HardTimeout)-time.Duration(f.Age)-1) * time.Second // an age is of whole seconds
 	}
 	d.compare(s, &seen.Setup)
 	return seen, nil

@@ -36,7 +36,9 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 	if d.session == nil { // the connection was lost on the way
 		return res, err
 	}
-	res.Leased = true
+	if res.Leased = true; d.proof { // verifyRows has seen what was written now, and the last sync the rest
+		res.ReadBack = vendors.ReadBackAfter
+	}
 	for _, p := range d.byName {
 		res.Entries += len(p.have)
 	}
@@ -67,9 +69,10 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 			return err
 		}
 	}
-	if (d.known == vendors.Current || d.asic == asicBroken) && d.cfg.Now().Sub(d.checked) < recheck {
+	if (d.known == vendors.Current && !d.unread || d.asic == asicBroken) && d.cfg.Now().Sub(d.checked) < recheck {
 		return d.broken
 	}
+	d.unread, res.ReadBack = false, vendors.ReadBackBefore
 	if d.known == vendors.Current {
 		same, err := d.unchanged(ctx)
 		if err != nil {
@@ -119,6 +122,7 @@ func (d *Driver) program(ctx context.Context, updates []vendors.PortUpdate, unti
 	}
 	for _, c := range chains {
 		if p := d.byName[c.port]; c.err == nil {
+			d.unread = d.unread || !d.proof && len(p.have) == 0
 			p.have = append(p.have[:0], p.Result.Table...)
 			res.Ports++
 			res.Ops += len(c.ops)
