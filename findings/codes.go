@@ -117,7 +117,7 @@ var (
 	LeaseEnded        = code("lease-ended", "the lease ended before it was renewed")
 	NoLease           = code("no-lease", "the device cannot expire rules: the last value stays advertised")
 	RulesLost         = code("rules-lost", "the rules of csig are not on the device, or not as they should be")
-	PlaneUnknown      = code("data-plane-unknown", "the lease has ended, and the device was not looked at since")
+	PlaneUnknown      = code("data-plane-unknown", "the lease has ended and the device was not looked at since, or rules have to be restored again and again")
 	NotTaken          = code("not-taken", "the device did not take the rules of the port")
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -220,7 +221,7 @@ func TestTakeOver(t *testing.T) {
 		if got := w.value(initial); got != 9<<7|4 {
 			t.Errorf("0x%04x before the new agent's first update", got)
 		}
-		if res := update(t, d, time.Minute, one(9, 4)); res != (vendors.UpdateResult{Leased: true}) {
+		if res := update(t, d, time.Minute, one(9, 4)); !reflect.DeepEqual(res, vendors.UpdateResult{Leased: true, ReadBack: vendors.ReadBackAfter}) {
 			t.Errorf("the first update changed %+v", res)
 		}
 		if res := update(t, d, time.Minute, one(8, 4)); res.Ports != 1 || res.Ops != 4 || res.Repaired != nil {
@@ -409,7 +410,7 @@ func TestDamage(t *testing.T) {
 			if now := withoutTime(w.run("nft", "list", "ruleset")); sorted(now) != sorted(good) {
 				t.Errorf("before:\n%s\nafter the repair:\n%s", good, now)
 			}
-			if res := update(t, d, time.Minute, one(9, 4)); res != (vendors.UpdateResult{Leased: true}) {
+			if res := update(t, d, time.Minute, one(9, 4)); !reflect.DeepEqual(res, vendors.UpdateResult{Leased: true, ReadBack: vendors.ReadBackAfter}) {
 				t.Errorf("not settled: %+v", res)
 			}
 		})

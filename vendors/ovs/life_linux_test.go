@@ -85,7 +85,7 @@ func keep(t testing.TB, d *Driver, done <-chan struct{}, lease time.Duration, up
 	for {
 		res, _ := d.Update(context.Background(), updates, lease) // some of them fail, in some tests
 		if res.Repaired != nil {
-			repaired = append(repaired, res.Repaired)
+			repaired = append(repaired, res.Repaired.String())
 		}
 		select {
 		case <-done:

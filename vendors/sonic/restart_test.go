@@ -113,7 +113,7 @@ func TestEntriesGone(t *testing.T) {
 					if err != nil || !res.Leased {
 						t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
 					}
-					said += res.Repaired
+					said += res.Repaired.String()
 				}
 				if n, _ := l.sw.Entries(""); n != all || said == "" {
 					t.Errorf("%d of %d entries, repaired %q", n, all, said)
