@@ -3,8 +3,8 @@ package linux
 import (
 	"context"
 	"fmt"
-	"sort"
 	"reflect"
+	"sort"
 	"testing"
 	"time"
 

@@ -59,7 +59,7 @@ type Driver struct {
 	settle        time.Duration  // settleTime, less in tests
 	checked       time.Time
 	unread        bool // ports got their first entries, and no APPL_STATE_DB has shown them: the next update reads
-	asked         int // the port whose entry orchagent was asked about last
+	asked         int  // the port whose entry orchagent was asked about last
 
 	noted     map[string]bool // keys of STATE_DB where this driver has noted what it sends
 	recounted time.Time       // when the ASIC's entries were counted last
