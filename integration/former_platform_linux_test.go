@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -88,7 +89,6 @@ func newBox(t testing.TB) *box {
 		t.Fatal(err)
 	}
 	b.Switch = ovstest.Start(t, inNode(b.node))
-	b.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
 	numbered(b.Switch, "p1", "p2")
 	b.Vsctl("set", "bridge", "csig", "protocols=OpenFlow13,OpenFlow14", "--", "set-fail-mode", "csig", "secure", "--", "set-controller", "csig", "ptcp:6653:127.0.0.1", "--", "set", "controller", "csig", "connection-mode=out-of-band")
 	var err error
@@ -179,7 +179,14 @@ func (b *box) start(platform, file, was string) *agent {
 				select {
 				case <-a.ended:
 					return
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(5 * time.Millisecond): // a switch's counters say something once they change
+					_ = b.tx.Send(taggedFrame(0x88b5, 0, 0))
+				}
+				if s != nil && time.Now().After(deadline.Add(-patience/2)) {
+					text, _ := json.Marshal(s.Ports)
+					b.t.Errorf("an agent of platform %s after one of %q is not live: %s", platform, was, text)
+					_ = a.cmd.Process.Kill()
+					return
 				}
 			}
 		}()
@@ -292,6 +299,11 @@ func (b *box) change(t *testing.T, c formerCase) {
 		t.Errorf("the box has the rules of %v", left)
 	}
 	tpid := c.tpids[1]
+	for deadline := time.Now().Add(patience); binary.BigEndian.Uint16(b.leaves(tpid, 31<<7|126)[14:])&0x7f != 6; { // a native plane's first interval begins with a frame
+		if time.Now().After(deadline) {
+			t.Fatalf("no tag has the port's LM\n%s", a.log.String())
+		}
+	}
 	for range 50 {
 		got := b.leaves(tpid, 31<<7|126)
 		if tci := binary.BigEndian.Uint16(got[14:]); tci&0x7f != 6 || tci>>7 == 0 {
@@ -299,9 +311,9 @@ func (b *box) change(t *testing.T, c formerCase) {
 		}
 	}
 	other := 0x88a8 ^ 0x9900 ^ tpid // the TPID that is not csig's now
-	for tci := range uint16(50) {
-		want := taggedFrame(other, tci<<10|0xabc>>2, 0)
-		if got := b.leaves(other, tci<<10|0xabc>>2); !bytes.Equal(got, want) {
+	for tci := range uint16(8) {    // Open vSwitch itself loses the DEI
+		want := taggedFrame(other, tci<<13|0x2af, 0)
+		if got := b.leaves(other, tci<<13|0x2af); !bytes.Equal(got, want) {
 			t.Fatalf("an ordinary frame leaves as %x, and came as %x", got[:22], want[:22])
 		}
 	}
@@ -317,10 +329,14 @@ func TestFormerPlatform(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	ends := []string{"SIGKILL", "off", "SIGTERM", "SIGINT"}
-	for i, c := range formerCases("") {
-		if c.end = ends[i%len(ends)]; c.tpids[0] != 0x9900 { // the rest is TestLongFormerPlatform's
-			t.Run(c.String(), func(t *testing.T) { b.change(t, c) })
+	seen := map[[2]string]int{}
+	for i, c := range formerCases("") { // one of each pair; the rest is TestLongFormerPlatform's
+		pair := [2]string{c.was, c.is}
+		if seen[pair]++; seen[pair] > 1 {
+			continue
 		}
+		c.end = ends[i%len(ends)]
+		t.Run(c.String(), func(t *testing.T) { b.change(t, c) })
 	}
 }
 

@@ -94,7 +94,7 @@ func kernelPlanes(ctx context.Context, cfg *vendors.Config) (all []vendors.Forme
 	return all, err
 }
 
-// namespaceHolder is the agent that locks a network namespace; "" where none does.
+// namespaceHolder is the other agent that locks a network namespace; "" where none does.
 func namespaceHolder(ns int) (by string, err error) {
 	err = netdev.NS(ns).Do(func() error {
 		conn, err := net.DialTimeout("unix", vendors.AgentLock, time.Second)
@@ -110,11 +110,18 @@ func namespaceHolder(ns int) (by string, err error) {
 			return err
 		}
 		by = "a csig agent"
-		return raw.Control(func(fd uintptr) {
-			if c, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil && c.Pid != 0 {
-				by = fmt.Sprintf("a csig agent (process %d)", c.Pid)
-			}
-		})
+		var c *unix.Ucred
+		if err := raw.Control(func(fd uintptr) { c, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || c == nil {
+			return err
+		}
+		switch int(c.Pid) {
+		case os.Getpid():
+			by = "" // this process locks the namespace for this device
+		case 0: // of another process namespace
+		default:
+			by = fmt.Sprintf("a csig agent (process %d)", c.Pid)
+		}
+		return nil
 	})
 	return by, err
 }

@@ -68,7 +68,7 @@ func TestMadeAgain(t *testing.T) {
 		}
 		l.plug("tap", 0)
 		res := l.update(s, time.Hour)
-		if res.Repaired != "" || res.Ports != 1 {
+		if res.Repaired != nil || res.Ports != 1 {
 			t.Errorf("made again: %+v", res)
 		}
 		e := l.d.byName["tap"].entry

@@ -43,7 +43,7 @@ func FindLeft(ctx context.Context, cfg Config) (left Left, err error) {
 	}
 	strips := false
 	err = d.Do(func() error {
-		for index, name := range d.links.name {
+		for index, name := range d.links.Name {
 			have, err := attached(index)
 			if errors.Is(err, errNoBPF) || errors.Is(err, errHidden) {
 				continue // a program of csig's would be found

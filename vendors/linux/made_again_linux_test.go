@@ -39,7 +39,7 @@ func TestMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		plug()
-		if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != "" {
+		if res := update(t, d, time.Minute, one(9, 4)); res.Repaired != nil {
 			t.Errorf("made again %d: repaired %s", i, res.Repaired)
 		}
 		seen, err := d.Look(t.Context())
