@@ -150,7 +150,7 @@ func (c *compiler) devicesOf(f *Fleet) bool {
 		}
 	}
 	if f.Policy.Schedule == "" {
-		f.Policy.Schedule = "@every " + f.Profile.Interval.String()
+		f.Policy.Schedule = "@every " + max(f.Profile.Interval, MinPeriod).String()
 	}
 	return true
 }
