@@ -37,6 +37,33 @@ func TestDefaultsAreRead(t *testing.T) {
 	}
 }
 
+// TestMinimalFilesAreRead has the least that a fleet file may say, with every kind of interval.
+func TestMinimalFilesAreRead(t *testing.T) {
+	const minimal = `format: csig.fleet/v1
+profile: {name: lab, tpid: 0x9900, interval: %s, signals: {abw: {buckets: log-10G}}}
+devices:
+  - {name: s1, platform: %s, local: true, ports: [{name: swp1}]}
+`
+	for _, platform := range []string{"linux", "linux-ebpf"} {
+		for _, interval := range []string{"100us", "999us", "1ms", "1500us", "1s", "24h"} {
+			t.Run(platform+" "+interval, func(t *testing.T) {
+				text := fmt.Sprintf(minimal, interval, platform)
+				f, err := Parse("fleet.yaml", []byte(text))
+				if short := strings.HasPrefix(interval, "999us") || interval == "100us"; short && platform == "linux" {
+					if err == nil || !strings.Contains(err.Error(), "fleet.yaml:2:46") || !strings.Contains(err.Error(), "hint: ") {
+						t.Errorf("got %v, want the place of the interval and what to do", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				roundTrip(t, f)
+			})
+		}
+	}
+}
+
 // drawText is a fleet file with any of its optional keys.
 func drawText(t *rapid.T) string {
 	var b strings.Builder
@@ -67,9 +94,10 @@ func drawText(t *rapid.T) string {
 	maybe("  ", "damping", "{hold: 2}", "{margin: 1%}")
 	maybe("", "vlan_tpids", "[0x8100]", "[0x88a8]", "[]")
 	b.WriteString("devices:\n")
+	platform := rapid.SampledFrom([]string{"linux", "linux-ebpf", "linux-ebpf", "sonic"}).Draw(t, "platform") // of most
 	for i := range rapid.IntRange(1, 3).Draw(t, "devices") {
 		fmt.Fprintf(&b, "  - name: d%d\n", i)
-		fmt.Fprintf(&b, "    platform: %s\n", rapid.SampledFrom([]string{"linux", "linux-ebpf", "linux-ebpf", "sonic"}).Draw(t, "platform"))
+		fmt.Fprintf(&b, "    platform: %s\n", rapid.SampledFrom([]string{platform, platform, platform, "linux"}).Draw(t, "own platform"))
 		maybe("    ", "level", "native", "discard", "{support: passthrough, reason: it is old}")
 		if i == 0 {
 			maybe("    ", "local", "true", "false")
