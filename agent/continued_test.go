@@ -58,7 +58,8 @@ func TestSourceOfAnotherConfiguration(t *testing.T) {
 	}{
 		{"the locator", "lm: 5", "lm: 7", 1},
 		{"the buckets", "log-1G", "log-10G", 1},
-		{"the TPID", "0x9900", "0x9901", 2},
+		{"the TPID", "0x9900", "0x9901", 1},
+		{"the TPID, to one that the kernel moves", "format: csig.fleet/v1\nprofile:\n  name: test\n  tpid: 0x9900", "format: csig.fleet/v1\nvlan_tpids: [0x8100]\nprofile:\n  name: test\n  tpid: 0x88a8", 2},
 		{"the port", "swp1", "swp2", 2},
 		{"the speed", "speed: 1G", "speed: 10G", 2},
 		{"one port more", "lm: 5}", "lm: 5}\n      - {name: swp2, speed: 1G, lm: 6}", 2},

@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
+	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/ssh"
 )
@@ -93,7 +94,7 @@ func (o *Opener) openDirect(ctx context.Context, d *inventory.Device) (t rollout
 		return nil, nil, err
 	}
 	if p, err := o.Registry.Platform(d.Platform); err == nil && p.OnDevice {
-		return &linux.SSHRemoval{Runner: run}, run, nil
+		return &linux.SSHRemoval{Runner: run, Native: d.Platform == ebpf.Platform.Name}, run, nil
 	}
 	if t, err = o.openDriver(d); err != nil {
 		return nil, nil, errors.Join(err, run.Close())

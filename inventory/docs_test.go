@@ -13,7 +13,6 @@ var docParts = map[string]string{
 	"agent.md management:":                         "",
 	"agent.md - name: vs2":                         "",
 	"controller.md - name: vs2":                    "",
-	"fleet.md include: [pods/*.yaml, hosts.yaml]":  "",
 	"fleet.md defaults:":                           "",
 	"fleet.md links: |":                            "",
 	"fleet.md devices:":                            "",

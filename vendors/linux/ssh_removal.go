@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type Runner interface {
 // concurrent use.
 type SSHRemoval struct {
 	Runner
+
+	// Native is of a switch of platform linux-ebpf, whose program no command of a switch is
+	// sure to remove.
+	Native  bool
 	removed bool
 }
 
@@ -51,11 +56,15 @@ func (d *SSHRemoval) Apply(context.Context, vendors.Setup) error {
 	return &vendors.PermanentError{Err: errors.New(overSSH)}
 }
 
-// removal prints our table without its elements, and deletes it where it carries our
+// nativeProgram is the data plane of platform linux-ebpf.
+const nativeProgram = "csig_egress"
+
+// removal prints whether bpftool, where there is one, sees nativeProgram; it prints our table without its elements, and deletes it where it carries our
 // mark. Before it go the tables of oldRevert.
 var removal = "exec /bin/sh -c '" + strings.Join([]string{
 	`PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C; export PATH LC_ALL`,
-	`nft=nft; [ "$(id -u)" = 0 ] || nft="sudo -n nft"`,
+	`nft=nft bpf=bpftool; [ "$(id -u)" = 0 ] || nft="sudo -n nft" bpf="sudo -n bpftool"`,
+	`$bpf net show 2>/dev/null | grep -q ` + nativeProgram + ` && echo ` + nativeProgram,
 	`tables=$($nft list tables netdev) || exit 1`,
 	`for t in $(echo "$tables" | sed -n "s/^table netdev \(csig-back-[0-9a-f]\{16\}-[0-9]*\)$/\1/p"); do $nft delete table netdev $t || exit 1; done`,
 	`echo "$tables" | grep -qx "table netdev ` + tableName + `" || exit 0`,
@@ -73,8 +82,12 @@ func (d *SSHRemoval) Remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("remove the nftables table netdev %s over SSH (this takes nft on the switch, and root or sudo): %w", tableName, err)
 	}
+	out, seen := bytes.CutPrefix(out, []byte(nativeProgram+"\n"))
 	have := &observed{table: len(out) > 0}
 	var errs []error
+	if seen || d.Native {
+		errs = append(errs, &vendors.PermanentError{Err: errors.New("the BPF program " + nativeProgram + ", which csig made as platform linux-ebpf, stays, since it cannot be removed over SSH; its ports fall back when their deadline ends: start csig agent --wait on the switch and run csig off again")})
+	}
 	for line := range strings.Lines(string(out)) {
 		comment, ok := strings.CutPrefix(strings.TrimSpace(line), `comment "`)
 		comment, end := strings.CutSuffix(comment, `"`)

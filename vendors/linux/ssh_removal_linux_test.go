@@ -121,6 +121,19 @@ func TestRemoveOverSSHNamesPortsThatStrip(t *testing.T) {
 	}
 }
 
+// The program of platform linux-ebpf cannot, either, and whether it is there no command is sure
+// to tell.
+func TestRemoveOverSSHNamesTheNativePlane(t *testing.T) {
+	w := newWire(t)
+	apply(t, openDriver(t, w.netns), setupFor(updatePort))
+	d := sshInto(t, w.netns, nil)
+	d.Native = true
+	permanent(t, d.Remove(t.Context()), "", "csig_egress, which csig made as platform linux-ebpf, stays")
+	if left := w.run("nft", "list", "ruleset"); strings.Contains(left, "csig") {
+		t.Errorf("it leaves\n%s", left)
+	}
+}
+
 func TestSSHSetsNothingUp(t *testing.T) {
 	d := &SSHRemoval{}
 	permanent(t, d.Apply(t.Context(), setupFor(updatePort)), "", "csig agent --wait")
