@@ -160,7 +160,7 @@ func TestNeverCounted(t *testing.T) {
 	l.update(u)
 	keys := l.sw.Redis.Keys(1, asicEntries+"*")
 	l.sw.Redis.Do(1, "DEL", keys[0])
-	now = now.Add(recheck)
+	now = now.Add(recount)
 	for range 2 {
 		for range 2 {
 			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
