@@ -74,7 +74,10 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 		s := sampleStatus()
 		s.DataPlane, s.Cycle.WouldOperate = plane, 7
 		s.DataPlaneReason, s.DataPlaneSeen = "tags pass untouched", s.Time.Add(-123*time.Millisecond)
-		if plane == api.DataPlaneFallback || plane == api.DataPlaneUnknown {
+		switch plane {
+		case api.DataPlaneNone:
+			s.Cycle.LeaseEnds = time.Time{}
+		case api.DataPlaneFallback, api.DataPlaneUnknown:
 			s.Cycle.LeaseEnds = s.Time.Add(-1500 * time.Millisecond)
 		}
 		if got := planeText(s); !strings.HasPrefix(got, want) {
@@ -85,6 +88,11 @@ func TestStatusSaysWhatTheDataPlaneDoes(t *testing.T) {
 	s.DataPlane, s.Cycle.LeaseEnds = api.DataPlaneFallback, time.Time{}
 	if got := planeText(s); got != "lease: none yet; ports are at their fallback: conservative" {
 		t.Errorf("before the first signal: %q", got)
+	}
+	s = sampleStatus()
+	s.DataPlane, s.DataPlaneReason = api.DataPlaneNone, "what was written was not read back yet"
+	if got := planeText(s); got != "lease: confirmed, and not known to be there: what was written was not read back yet" {
+		t.Errorf("before the first reading: %q", got)
 	}
 }
 
@@ -102,7 +110,10 @@ func TestStatusWithoutALease(t *testing.T) {
 	} {
 		s := sampleStatus()
 		s.DataPlane, s.Verdicts = tc.plane, []api.Verdict{{What: "strip", Level: "full"}, {What: "lease", Level: tc.level, Reason: "no timer"}}
-		if tc.plane == api.DataPlaneFrozen || tc.plane == api.DataPlaneFallback {
+		switch tc.plane {
+		case api.DataPlaneNone:
+			s.Cycle.LeaseEnds = time.Time{}
+		case api.DataPlaneFrozen, api.DataPlaneFallback:
 			s.Cycle.LeaseEnds = s.Time.Add(-1500 * time.Millisecond)
 		}
 		if got := planeText(s); !strings.HasPrefix(got, tc.want) || strings.Contains(got, tc.never) {
