@@ -32,7 +32,7 @@ func linuxTable(ctx context.Context, cfg *vendors.Config) ([]vendors.Former, err
 func findLinux(ctx context.Context, ns int) (found []vendors.Former, at []string, err error) {
 	left, err := linux.FindLeft(ctx, linux.Config{NetNS: ns})
 	if err != nil || left.What == "" {
-		return nil, nil, err
+		return nil, nil, mayLook(err)
 	}
 	return []vendors.Former{{What: madeAs(left.What, "linux"), Remove: func(ctx context.Context) error {
 		d, err := linux.Open(linux.Config{NetNS: ns})
@@ -52,7 +52,7 @@ func ebpfPlane(ctx context.Context, cfg *vendors.Config) ([]vendors.Former, erro
 func findEBPF(ctx context.Context, ns int) (found []vendors.Former, at []string, err error) {
 	at, err = ebpf.FindLeft(ctx, ebpf.Config{NetNS: ns})
 	if err != nil || len(at) == 0 {
-		return nil, nil, err
+		return nil, nil, mayLook(err)
 	}
 	return []vendors.Former{{What: madeAs("the BPF program csig_egress", ebpf.Platform.Name), Remove: func(ctx context.Context) error {
 		d, err := ebpf.Open(ebpf.Config{NetNS: ns})
@@ -61,6 +61,16 @@ func findEBPF(ctx context.Context, ns int) (found []vendors.Former, at []string,
 		}
 		return errors.Join(d.Remove(ctx), d.Close())
 	}}}, at, nil
+}
+
+// mayLook is nil of the error of a process that may not look for what the kernel has. One in a
+// user namespace of its own has made the devices that it drives; and csig off of a bridge, by an
+// account that may do no more, is not to fail for it.
+func mayLook(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 func overlap(cfg *vendors.Config, ports []string) bool {
@@ -76,7 +86,7 @@ func kernelPlanes(ctx context.Context, cfg *vendors.Config) (all []vendors.Forme
 	}
 	for _, find := range []func(context.Context, int) ([]vendors.Former, []string, error){findLinux, findEBPF} {
 		found, at, err := find(ctx, cfg.NetNS)
-		if err != nil && !errors.Is(err, os.ErrPermission) { // who may not look may not drive ports of this namespace, either
+		if err != nil {
 			return nil, err
 		}
 		for i := range found {
