@@ -340,6 +340,37 @@ func TestFormerPlatform(t *testing.T) {
 	}
 }
 
+// TestPlanOfAFormerPlatform: a plan through the agent that waits names what the former platform
+// left, and csig apply removes it.
+func TestPlanOfAFormerPlatform(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	_ = b.start("linux", b.file("linux", 0x88a8, 5), "").signal(syscall.SIGKILL)
+	fleet, socket := b.file("linux-ebpf", 0x9900, 6), filepath.Join(b.dir, "wait.sock")
+	text, err := os.ReadFile(fleet)
+	if err == nil {
+		err = os.WriteFile(fleet, bytes.Replace(text, []byte("local: true"), []byte("management: {daemon: {socket: "+socket+"}}"), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := launchIn(t, b.node.Command(csig, "agent", "--wait", "-i", filepath.Join(b.dir, "wait.yaml"), "--socket", socket), socket)
+	a.await("that it waits", waits)
+	plan := filepath.Join(b.dir, "plan")
+	out := exits(t, 2, b.node.Command(csig, "plan", "-i", fleet, "-o", plan))
+	if text := strings.Join(strings.Fields(out), " "); !strings.Contains(text, "repair: nftables table netdev csig, which csig made as platform linux, is at its ports, too") {
+		t.Errorf("csig plan:\n%s", out)
+	}
+	exits(t, 0, b.node.Command(csig, "apply", plan, "--soak", "0s", "--yes"))
+	if left := b.has(); len(left) != 1 || left[0] != "linux-ebpf" {
+		t.Errorf("after csig apply the box has the rules of %v", left)
+	}
+	exits(t, 0, b.node.Command(csig, "off", "--yes", "-i", fleet))
+	if left := b.has(); len(left) > 0 {
+		t.Errorf("after csig off the box has the rules of %v", left)
+	}
+}
+
 // TestLongFormerPlatform is the same of each pair, end and TPID.
 func TestLongFormerPlatform(t *testing.T) {
 	t.Parallel()
