@@ -330,8 +330,8 @@ func (m *many) reload(change string) {
 	m.t.Helper()
 	dev := &m.fleet.Devices[0]
 	before := m.current()
-	during, after := before, phase{tpids: before.tpids, lm: before.lm, free: before.free, what: "after " + change}
-	during = phase{tpids: before.tpids, lm: before.lm, free: before.free, what: change}
+	after := phase{tpids: before.tpids, lm: before.lm, free: before.free, what: "after " + change}
+	during := phase{tpids: before.tpids, lm: before.lm, free: before.free, what: change}
 	switch change {
 	case "locator":
 		old, next := dev.Ports[1].LM[quantize.MinABW], uint16(120)

@@ -169,7 +169,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		if all.BesideKernel(dev) {
 			platforms = append(platforms, "linux")
 		}
-		if !o.Shadow {                                             // two agents on one set of ports would undo each other's work
+		if !o.Shadow { // two agents on one set of ports would undo each other's work
 			if err := a.Take(dev); err != nil {
 				return err
 			}

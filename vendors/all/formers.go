@@ -39,9 +39,6 @@ func madeAs(what, platform string) string {
 	return fmt.Sprintf("%s, which csig made as platform %s,", what, platform)
 }
 
-// leasedAgent is who drives flows whose lease has not ended.
-const leasedAgent = "an agent whose lease has not ended"
-
 // session does something over a connection of OpenFlow with a device's switch.
 type session func(context.Context, func(*ofp.Conn) error) error
 
