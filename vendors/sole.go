@@ -26,9 +26,9 @@ type Sole struct {
 
 	// Formers finds what other platforms left on the device's box.
 	Formers func(ctx context.Context) ([]Former, error)
-}
 
-var _ Looker = (*Sole)(nil)
+	alone bool // Apply has seen to it: what this process drives no other does, and a reload need not wait
+}
 
 // Unwrap returns the driver, for its optional capabilities.
 func (s *Sole) Unwrap() any { return s.Driver }
@@ -66,15 +66,8 @@ func (s *Sole) Observe(ctx context.Context) (Setup, error) {
 	return seen, s.damage(ctx, &seen)
 }
 
-// Look reads back what the ports write, too.
-func (s *Sole) Look(ctx context.Context) (DataPlane, error) {
-	seen, err := Look(ctx, s.Driver)
-	if err != nil {
-		return seen, err
-	}
-	return seen, s.damage(ctx, &seen.Setup)
-}
-
+// damage adds what is left to a setup. A look at failing cycles, which is the driver's own,
+// does not search for it: it has no time to wait for others.
 func (s *Sole) damage(ctx context.Context, seen *Setup) error {
 	formers, err := s.Formers(ctx)
 	for _, o := range formers {
@@ -95,6 +88,9 @@ func (s *Sole) damage(ctx context.Context, seen *Setup) error {
 // Apply refuses ports that another process drives by another platform, and removes what no
 // process drives. It does so last: while both are there, frames carry the worse of the two.
 func (s *Sole) Apply(ctx context.Context, want Setup) error {
+	if s.alone {
+		return s.Driver.Apply(ctx, want)
+	}
 	formers, err := s.Formers(ctx)
 	if err != nil {
 		return err
@@ -112,11 +108,13 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 	if wholeRefused(err) || ctx.Err() != nil {
 		return err
 	}
+	s.alone = true
 	for _, o := range formers {
 		if o.Apart {
 			continue
 		}
 		if left := o.Remove(ctx); left != nil {
+			s.alone = false
 			for i := range want.Ports {
 				err = errors.Join(err, &PortError{Port: want.Ports[i].Port, Err: fmt.Errorf("remove what an earlier configuration left, %s: %w", o.What, left)})
 			}

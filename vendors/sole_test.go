@@ -71,13 +71,18 @@ func TestSole(t *testing.T) {
 				t.Errorf("apply calls %v, want %v", c.seen, tc.seen)
 			}
 			c.seen = nil
+			check("apply again", s.Apply(t.Context(), port), tc.fails)
+			if again := slices.Contains(c.seen, "remove table"); again != (tc.remove != nil) {
+				t.Errorf("apply again calls %v", c.seen)
+			}
+			c.seen = nil
 			check("remove", s.Remove(t.Context()), tc.off)
 			if gone := slices.Contains(c.seen, "remove table"); gone == tc.apart || c.seen[0] != "remove" {
 				t.Errorf("remove calls %v", c.seen)
 			}
-			seen, err := s.Look(t.Context())
-			if err != nil || (seen.Setup.Damaged != "") != tc.damaged || seen.Setup.Nothing() == tc.damaged {
-				t.Errorf("%+v, %v", seen.Setup, err)
+			seen, err := s.Observe(t.Context())
+			if err != nil || (seen.Damaged != "") != tc.damaged || seen.Nothing() == tc.damaged {
+				t.Errorf("%+v, %v", seen, err)
 			}
 			f, err := s.Probe(t.Context())
 			if err != nil || (len(f.Left) == 1) != tc.left || (len(f.Notes) == 2) != tc.left {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ import (
 	"github.com/csig-agent/csig/vendors/linux/netdev"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // linuxTable is what platform linux has in a device's namespace, which is the device's alone.
@@ -139,7 +141,7 @@ func namespaceHolder(ns int) (by string, err error) {
 // Bounds of what is read of the namespace's bridges.
 const (
 	mostBridges  = 256
-	bridgeWithin = 2 * time.Second
+	bridgeWithin = time.Second
 )
 
 // bridgesOf are all bridges of a device's namespace that have flows of csig's.
@@ -154,17 +156,21 @@ func bridges(ctx context.Context, cfg *vendors.Config, own string) (all []vendor
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range sockets {
+	found := make([][]vendors.Former, len(sockets))
+	var wait sync.WaitGroup
+	for i, at := range sockets {
 		if sameFile(at, own) {
 			continue
 		}
-		found, err := bridgeAt(ctx, cfg, at)
-		if err != nil {
-			continue // it has ended, or does not answer: it must not keep this device from its work
-		}
-		all = append(all, found...)
+		wait.Go(func() {
+			var err error
+			defer untrusted.Recover(&err)
+			found[i], err = bridgeAt(ctx, cfg, at)
+			_ = err // one that has ended, or does not answer, does not keep this device from its work
+		})
 	}
-	return all, nil
+	wait.Wait()
+	return slices.Concat(found...), nil
 }
 
 func sameFile(a, b string) bool {
