@@ -32,8 +32,8 @@ func TestDefaultsAreRead(t *testing.T) {
 			}
 		}
 	})
-	if accepted < 10 {
-		t.Errorf("%d files were accepted: this test checks next to nothing", accepted)
+	if accepted == 0 { // of a hundred about ten are
+		t.Error("no file was accepted: this test checks nothing")
 	}
 }
 
