@@ -433,7 +433,7 @@ func (m *many) report() {
 		m.t.Errorf("%d leases expired, at last by %v; data plane %s: %s", s.Cycle.Lapses, time.Duration(s.Cycle.LastLapseNS), s.DataPlane, s.DataPlaneReason)
 	}
 	if i := strings.Count(m.a.log.String(), "restored"); i > 0 {
-		m.t.Errorf("%d repairs that nobody made necessary", i)
+		m.t.Errorf("%d repairs that nothing made necessary", i)
 	}
 	m.rx.Lock()
 	defer m.rx.Unlock()

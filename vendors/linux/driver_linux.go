@@ -55,7 +55,7 @@ type port struct {
 	key    string
 	action vlanrules.Action
 	index  int    // of its device; 0: not there
-	moved  bool   // its device came, went or was made again: nobody has changed its rules
+	moved  bool   // its device came, went or was made again: no process changed its rules
 	called string // the device's name, where it is not the port's any more
 	label  string
 	spec   stripSpec // of its BPF program
