@@ -1,9 +1,7 @@
 package device
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 )
 
 // findLocalAgentIn returns the agent that programs the ports of a network namespace, the
@@ -24,34 +23,13 @@ func findLocalAgentIn(netns string) (*localAgent, error) {
 
 // findLocalAgent returns the holder of the lock of this network namespace, as lock takes it.
 func findLocalAgent(name, file, socket string) (*localAgent, error) {
-	lock, err := listenerAt(name)
-	if err != nil {
-		return nil, nil // an agent listens as soon as it has the lock
-	}
-	if holder, err := holderOf(name); err != nil {
+	h, err := netdev.AgentOf(name, file)
+	if h == nil {
 		return nil, err
-	} else if holder != "" { // then the lock is in the file, which does not name its process
-		f, err := os.Open(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
-		defer f.Close()
-		at, err := namespaceByte()
-		if err != nil {
-			return nil, err
-		}
-		has := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
-		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &has); err != nil || has.Type == unix.F_UNLCK {
-			return nil, err
-		}
-		return &localAgent{}, nil
 	}
-	a := &localAgent{pid: int(lock.Pid)}
-	if at, err := listenerAt(socket); err == nil {
-		a.usual = a.pid != 0 && at.Pid == lock.Pid
+	a := &localAgent{pid: h.PID}
+	if at, err := netdev.Listener(socket); err == nil {
+		a.usual = a.pid != 0 && at.PID == a.pid
 	}
 	return a, nil
 }
@@ -83,9 +61,9 @@ func inNamespace[T any](netns string, f func() (T, error)) (out T, err error) {
 
 // listenerPID is the process that listens at a unix socket; 0: none, or unknown.
 func listenerPID(socket string) int {
-	at, err := listenerAt(socket)
+	at, err := netdev.Listener(socket)
 	if err != nil {
 		return 0
 	}
-	return int(at.Pid)
+	return at.PID
 }

@@ -1,16 +1,12 @@
 package device
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
@@ -18,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 )
 
 var errOtherAgent = errors.New("another csig agent programs the ports of this network namespace: stop it first (csig agent --dry-run runs beside it)")
@@ -85,27 +82,10 @@ func hangUp(ln net.Listener) {
 	}
 }
 
-// listenerAt is the process that listens at a unix socket.
-func listenerAt(name string) (*unix.Ucred, error) {
-	conn, err := net.DialTimeout("unix", name, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	return cred, errors.Join(err, credErr)
-}
-
 // holderOf describes who holds the name, where that is a process that cannot program
 // our ports; it is "" for one who could.
 func holderOf(name string) (string, error) {
-	cred, err := listenerAt(name)
+	h, err := netdev.Listener(name)
 	var dial *net.OpError
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -113,40 +93,10 @@ func holderOf(name string) (string, error) {
 		return "a socket without a listener", nil
 	case err != nil:
 		return "", fmt.Errorf("locking the device: who holds %s: %w", name, err)
-	}
-	if cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || mayProgram(int(cred.Pid)) {
+	case h.MayProgram():
 		return "", nil
 	}
-	return fmt.Sprintf("process %d of user %d", cred.Pid, cred.Uid), nil
-}
-
-// mayProgram reports whether a process has CAP_NET_ADMIN in our user namespace.
-// One that cannot be looked at may.
-func mayProgram(pid int) bool {
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	theirs, err := os.Stat(filepath.Join(proc, "ns", "user"))
-	if err != nil {
-		return !errors.Is(err, os.ErrNotExist)
-	}
-	ours, err := os.Stat("/proc/self/ns/user")
-	if err != nil {
-		return true
-	}
-	if !os.SameFile(theirs, ours) {
-		return false // what it may in a user namespace of its own is none of ours
-	}
-	f, err := os.Open(filepath.Join(proc, "status"))
-	if err != nil {
-		return !errors.Is(err, os.ErrNotExist)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if hex, ok := strings.CutPrefix(lines.Text(), "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			return err != nil || caps>>unix.CAP_NET_ADMIN&1 != 0
-		}
-	}
-	return true
+	return fmt.Sprintf("process %d of user %d", h.PID, h.UID), nil
 }
 
 // lockNamespace locks, in a file that all network namespaces share, the byte that is
@@ -167,7 +117,7 @@ func lockNamespace(name string, create bool, other error) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("locking the device: %w", err)
 	}
-	at, err := namespaceByte()
+	at, err := netdev.NamespaceByte()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the device: %w", err), f.Close())
 	}
@@ -175,12 +125,4 @@ func lockNamespace(name string, create bool, other error) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// namespaceByte is which byte of the lock's file stands for the thread's network
-// namespace.
-func namespaceByte() (int64, error) {
-	var ns unix.Stat_t
-	err := unix.Stat("/proc/thread-self/ns/net", &ns)
-	return int64(ns.Ino), err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 )
 
 // squatEnv names what the test's own program is to bind.
@@ -97,6 +98,13 @@ func TestLock(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			name, file := fmt.Sprintf("@csig-lock-test-%d-%d", os.Getpid(), i), filepath.Join(t.TempDir(), "lock")
 			end := startSquatter(t, name, tc.attr)
+			is := func(when string, want bool) {
+				t.Helper()
+				if h, err := netdev.AgentOf(name, file); err != nil || (h != nil) != want {
+					t.Errorf("an agent programs the ports %s: %v, %v, want %v", when, h, err, want)
+				}
+			}
+			is("beside the squatter", !tc.free)
 			unlock, err := lock(name, file, errOtherAgent, log)
 			if !tc.free {
 				if !errors.Is(err, errOtherAgent) {
@@ -113,11 +121,14 @@ func TestLock(t *testing.T) {
 			if _, err := lock(name, file, errOtherAgent, log); !errors.Is(err, errOtherAgent) {
 				t.Errorf("a second agent: %v, want %v", err, errOtherAgent)
 			}
+			is("with its lock in the file", true)
 			end()
+			is("when the name is free again", true)
 			if _, err := lock(name, file, errOtherAgent, log); !errors.Is(err, errOtherAgent) {
 				t.Errorf("a second agent, when the name is free again: %v, want %v", err, errOtherAgent)
 			}
 			unlock()
+			is("when the first has ended", false)
 			again, err := lock(name, file, errOtherAgent, log)
 			if err != nil {
 				t.Fatalf("when the first has ended: %v", err)

@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
@@ -75,63 +74,79 @@ func mayLook(err error) error {
 	return err
 }
 
-func overlap(cfg *vendors.Config, ports []string) bool {
-	names := portNames(&cfg.Device)
-	return slices.ContainsFunc(ports, func(p string) bool { return names[p] })
+// devicesOf are the network devices of a namespace that are ports of a switch: a name alone
+// is another switch's as well, behind a proxy or in a namespace of its own.
+func devicesOf(ns int, ports []ofp.Port) (names map[string]bool, err error) {
+	var here []net.Interface
+	if err := netdev.NS(ns).Do(func() error { here, err = net.Interfaces(); return err }); err != nil {
+		return nil, err
+	}
+	mac := make(map[string]net.HardwareAddr, len(here))
+	for i := range here {
+		mac[here[i].Name] = here[i].HardwareAddr
+	}
+	names = make(map[string]bool, len(ports))
+	for i := range ports {
+		if at, ok := mac[ports[i].Name]; ok && slices.Equal(at, ports[i].MAC[:]) {
+			names[ports[i].Name] = true
+		}
+	}
+	return names, nil
 }
 
-// kernelPlanes are both, of a device that neither platform drives: an agent that locks the
+// kernelPlanes find both, of a switch that neither platform drives: an agent that locks the
 // namespace may drive them for another device.
-func kernelPlanes(ctx context.Context, cfg *vendors.Config) (all []vendors.Former, err error) {
-	if !onThisMachine(&cfg.Device) {
-		return nil, nil
-	}
-	for _, find := range []func(context.Context, int) ([]vendors.Former, []string, error){findLinux, findEBPF} {
-		found, at, err := find(ctx, cfg.NetNS)
-		if err != nil {
-			return nil, err
+func kernelPlanes(with session) finder {
+	return func(ctx context.Context, cfg *vendors.Config) (all []vendors.Former, err error) {
+		if !onThisMachine(&cfg.Device) {
+			return nil, nil
 		}
-		for i := range found {
-			found[i].Apart = !overlap(cfg, at)
+		var ports map[string]bool // the device's, once they are asked for
+		names := portNames(&cfg.Device)
+		for _, find := range []func(context.Context, int) ([]vendors.Former, []string, error){findLinux, findEBPF} {
+			found, at, err := find(ctx, cfg.NetNS)
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 && ports == nil {
+				if err := with(ctx, func(of *ofp.Conn) error {
+					all, err := of.Ports(ctx)
+					if err == nil {
+						ports, err = devicesOf(cfg.NetNS, all)
+					}
+					return err
+				}); err != nil {
+					return nil, err
+				}
+			}
+			for i := range found {
+				found[i].Apart = !slices.ContainsFunc(at, func(p string) bool { return names[p] && ports[p] })
+			}
+			all = append(all, found...)
 		}
-		all = append(all, found...)
+		if len(all) == 0 {
+			return nil, nil
+		}
+		by, err := namespaceHolder(cfg.NetNS)
+		for i := range all {
+			all[i].By = by
+		}
+		return all, err
 	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	by, err := namespaceHolder(cfg.NetNS)
-	for i := range all {
-		all[i].By = by
-	}
-	return all, err
 }
 
 // namespaceHolder is the other agent that locks a network namespace; "" where none does.
 func namespaceHolder(ns int) (by string, err error) {
 	err = netdev.NS(ns).Do(func() error {
-		conn, err := net.DialTimeout("unix", vendors.AgentLock, time.Second)
+		h, err := netdev.AgentOf(vendors.AgentLock, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"))
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED):
-			return nil
 		case err != nil:
 			return fmt.Errorf("who drives the ports of this network namespace: %w", err)
-		}
-		defer conn.Close()
-		raw, err := conn.(*net.UnixConn).SyscallConn()
-		if err != nil {
-			return err
-		}
-		by = "a csig agent"
-		var c *unix.Ucred
-		if err := raw.Control(func(fd uintptr) { c, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || c == nil {
-			return err
-		}
-		switch int(c.Pid) {
-		case os.Getpid():
-			by = "" // this process locks the namespace for this device
-		case 0: // of another process namespace
+		case h == nil, h.PID == os.Getpid(): // this process locks the namespace for this device
+		case h.PID == 0:
+			by = "a csig agent"
 		default:
-			by = fmt.Sprintf("a csig agent (process %d)", c.Pid)
+			by = fmt.Sprintf("a csig agent (process %d)", h.PID)
 		}
 		return nil
 	})
@@ -208,15 +223,15 @@ func bridgeAt(ctx context.Context, cfg *vendors.Config, socket string) (found []
 	dir, file := filepath.Split(socket)
 	bridge := ovs.Config{Bridge: strings.TrimSuffix(file, ".mgmt"), RunDir: filepath.Clean(dir), Who: cfg.Who, Take: cfg.Take}
 	with := dialed(nil, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
-	var names []string
+	var ports map[string]bool
 	n := 0
 	if err := with(ctx, func(of *ofp.Conn) error {
-		ports, err := of.Ports(ctx)
+		all, err := of.Ports(ctx)
+		if err == nil {
+			ports, err = devicesOf(cfg.NetNS, all)
+		}
 		if err != nil {
 			return err
-		}
-		for _, p := range ports {
-			names = append(names, p.Name)
 		}
 		flows, _, err := ovs.FlowsLeft(ctx, of)
 		n = len(flows)
@@ -241,8 +256,12 @@ func bridgeAt(ctx context.Context, cfg *vendors.Config, socket string) (found []
 		}
 		found = append(found, o)
 	}
+	apart := true
+	for name := range portNames(&cfg.Device) {
+		apart = apart && !ports[name]
+	}
 	for i := range found {
-		found[i].Apart = !overlap(cfg, names)
+		found[i].Apart = apart
 	}
 	return found, nil
 }

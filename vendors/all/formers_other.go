@@ -14,7 +14,9 @@ func linuxTable(context.Context, *vendors.Config) ([]vendors.Former, error) { re
 
 func ebpfPlane(context.Context, *vendors.Config) ([]vendors.Former, error) { return nil, nil }
 
-func kernelPlanes(context.Context, *vendors.Config) ([]vendors.Former, error) { return nil, nil }
+func kernelPlanes(session) finder {
+	return func(context.Context, *vendors.Config) ([]vendors.Former, error) { return nil, nil }
+}
 
 func bridgesOf(context.Context, *vendors.Config) ([]vendors.Former, error) { return nil, nil }
 

@@ -60,27 +60,26 @@ func openOpenFlow(cfg vendors.Config) (vendors.Driver, error) {
 			return conn, err
 		}
 	}
-	formers := func(ctx context.Context, _ *vendors.Config) ([]vendors.Former, error) {
-		return ovsFlows(ctx, func(ctx context.Context, do func(*ofp.Conn) error) error {
-			of, err := c.Connect(ctx)
-			if err != nil {
-				return err
-			}
-			return do(of)
-		})
+	with := func(ctx context.Context, do func(*ofp.Conn) error) error {
+		of, err := c.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		return do(of)
 	}
+	formers := func(ctx context.Context, _ *vendors.Config) ([]vendors.Former, error) { return ovsFlows(ctx, with) }
 	if one, ok := flatOf(&cfg.Device, c, k); ok {
 		d, err := openflow.OpenFlat(one)
 		if err != nil {
 			return nil, err // not a nil *openflow.Flat in a Driver that is not nil
 		}
-		return sole(cfg, d, formers, kernelPlanes), nil
+		return sole(cfg, d, formers, kernelPlanes(with)), nil
 	}
 	d, err := openflow.Open(c)
 	if err != nil {
 		return nil, err // not a nil *openflow.Driver in a Driver that is not nil
 	}
-	return sole(cfg, d, formers, kernelPlanes), nil
+	return sole(cfg, d, formers, kernelPlanes(with)), nil
 }
 
 // openFlowFence: the newest master makes a slave of the one before.

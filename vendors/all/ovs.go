@@ -53,7 +53,7 @@ func openOVS(cfg vendors.Config) (vendors.Driver, error) {
 		others, err := bridges(ctx, cfg, socket)
 		return append(found, others...), err
 	}
-	return sole(cfg, d, formers, kernelPlanes), nil
+	return sole(cfg, d, formers, kernelPlanes(with)), nil
 }
 
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {

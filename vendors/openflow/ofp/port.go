@@ -16,6 +16,7 @@ type Port struct {
 	Up     bool   // neither down by configuration nor without link
 	Speed  uint64 // bit/s; 0: unknown
 	Shared bool   // another port has this name, or goes by it as its number
+	MAC    [6]byte
 }
 
 // Label is what fleet files call the port: by its number where it has no name of its own.
@@ -100,6 +101,7 @@ func parsePorts(out []Port, v Version, b []byte) ([]Port, error) {
 		p := Port{Number: order.Uint32(b)}
 		name, _, _ := bytes.Cut(b[16:32], []byte{0})
 		p.Name = untrusted.Text(string(name), maxName)
+		p.MAC = [6]byte(b[8:14])
 		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
 		var err error
 		if v < Version14 {
