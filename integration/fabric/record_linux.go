@@ -16,7 +16,7 @@ import (
 // RecordHead is how many bytes of each frame a Recorder keeps.
 const RecordHead = 64
 
-// Passed is one frame that a port was given to send, before its queue.
+// Passed is one frame that a port was given to send, before its queue, or has received.
 type Passed struct {
 	At    uint64 // CLOCK_MONOTONIC, ns
 	Bytes uint32 // from the destination address, without FCS and an offloaded VLAN tag
@@ -48,7 +48,18 @@ const (
 
 // Record starts a recorder, which needs the right to load BPF programs outside any user
 // namespace; close it after use.
-func (p *Port) Record() (_ *Recorder, err error) {
+func (p *Port) Record() (*Recorder, error) { return p.record(ebpf.AttachTCXEgress, link.Head()) }
+
+// RecordBehind records behind the programs that are at the port's tcx egress by now.
+func (p *Port) RecordBehind() (*Recorder, error) { return p.record(ebpf.AttachTCXEgress, link.Tail()) }
+
+// RecordArrivals records the frames that the port receives instead, behind the far end's queue. At is
+// when the device got each, by the wall clock, while any socket asks the kernel for timestamps; else 0.
+func (p *Port) RecordArrivals() (*Recorder, error) {
+	return p.record(ebpf.AttachTCXIngress, link.Head())
+}
+
+func (p *Port) record(where ebpf.AttachType, anchor link.Anchor) (_ *Recorder, err error) {
 	r := &Recorder{port: p}
 	defer func() {
 		if err != nil {
@@ -64,26 +75,29 @@ func (p *Port) Record() (_ *Recorder, err error) {
 		return nil, err
 	}
 	r.maps = append(r.maps, r.lost)
-	if r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "record", Type: ebpf.SchedCLS, License: "GPL", Instructions: recording(ring.FD(), r.lost.FD())}); err != nil {
+	clock := asm.Instructions{asm.FnKtimeGetNs.Call()}
+	if where == ebpf.AttachTCXIngress {
+		const tstamp = 152 // of struct __sk_buff: frames may wait before they are here
+		clock = asm.Instructions{asm.LoadMem(asm.R0, asm.R6, tstamp, asm.DWord)}
+	}
+	if r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "record", Type: ebpf.SchedCLS, License: "GPL", Instructions: recording(clock, ring.FD(), r.lost.FD())}); err != nil {
 		return nil, err
 	}
 	if r.ring, err = ringbuf.NewReader(ring); err != nil {
 		return nil, err
 	}
 	err = p.node.Do(func() (err error) {
-		r.at, err = link.AttachTCX(link.TCXOptions{Interface: p.index, Program: r.prog, Attach: ebpf.AttachTCXEgress, Anchor: link.Head()})
+		r.at, err = link.AttachTCX(link.TCXOptions{Interface: p.index, Program: r.prog, Attach: where, Anchor: anchor})
 		return err
 	})
 	return r, err
 }
 
-// recording is the program: time, length and head of the frame to the ring, and a count of
+// recording is the program: time by a clock, length and head of the frame to the ring, and a count of
 // those that did not fit.
-func recording(ring, lost int) asm.Instructions {
+func recording(clock asm.Instructions, ring, lost int) asm.Instructions {
 	const rec, key = -recordSize, -recordSize - 8
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.FnKtimeGetNs.Call(),
+	return append(append(asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}, clock...), asm.Instructions{
 		asm.StoreMem(asm.RFP, rec, asm.R0, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R6, 0, asm.Word), // __sk_buff.len
 		asm.StoreMem(asm.RFP, rec+8, asm.R1, asm.DWord),
@@ -102,7 +116,7 @@ func recording(ring, lost int) asm.Instructions {
 		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
 		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
 		asm.Return(),
-	}
+	}...)
 }
 
 // Read appends the frames that have passed since the last call, nearly in order: frames of two

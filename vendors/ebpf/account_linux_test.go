@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/linux/netdev"
 	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
@@ -167,18 +169,18 @@ func TestIdleIntervals(t *testing.T) {
 		{"a hundred were", 0, minute*100 + minute/2, 0, 600, true, minute / 2},
 		{"a link that sends more", 600, minute * 3 / 2, 500, 600, true, minute / 2},
 		{"as much", 500, minute * 3 / 2, 500, 600, true, minute / 2},
-		{"less", 200, minute * 3 / 2, 200, 300, true, minute / 2},
-		{"less, and another interval", 200, minute * 5 / 2, 200, 500, true, minute / 2},
+		{"less", 200, minute * 3 / 2, 200, 600, true, minute / 2},
+		{"less, and another interval", 200, minute * 5 / 2, 200, 600, true, minute / 2},
 		{"less, and two others", 200, minute * 7 / 2, 100, 600, true, minute / 2},
 		{"less, and three others", 200, minute * 9 / 2, 0, 600, true, minute / 2},
-		{"much less", 1, minute*100 + minute/2, 1, 200, true, minute / 2},
+		{"much less", 1, minute*100 + minute/2, 1, 600, true, minute / 2},
 		{"for weeks", 1 << 50, minute*100_000 + minute/2, 0, 600, true, minute / 2},
 	} {
-		b.port.Capacity = tc.capacity
+		b.port.Capacity, b.port.Held = tc.capacity, 1<<20
 		if err := o.poke(b.index, &b.port); err != nil {
 			t.Fatal(err)
 		}
-		s := planeState{Bytes: 500, Segmented: 500, Last: 7, Total: 100}
+		s := planeState{Bytes: 500, Last: 7, Total: 100}
 		if tc.ago != 0 {
 			s.Start = monotonic() - tc.ago
 		}
@@ -193,52 +195,183 @@ func TestIdleIntervals(t *testing.T) {
 		if got.Last != tc.last || got.Total != tc.total || (got.Closed != 0) != tc.closed || ago < tc.start || ago > tc.start+minute/4 {
 			t.Errorf("%s: %+v, begun %v ago", tc.name, got, time.Duration(ago))
 		}
-		if open := 500 + 100 - tc.total; got.Bytes != open+100 { // a test's port has no overhead
-			t.Errorf("%s: %d bytes are open, want %d", tc.name, got.Bytes, open+100)
+		open, ahead := uint64(600), uint64(0) // a test's port has no overhead
+		if n := tc.ago / minute; n > 0 {
+			open = 100
+			if tc.capacity > 0 && 500/tc.capacity >= n {
+				ahead = 500 - n*tc.capacity
+			}
+		}
+		if got.Bytes != open || got.Ahead != ahead {
+			t.Errorf("%s: %d bytes are open and %d ahead, want %d and %d", tc.name, got.Bytes, got.Ahead, open, ahead)
 		}
 		if n := tc.ago / minute; n > 0 {
-			if last := lastOf(500, 500, n, tc.capacity); last != tc.last {
+			if last := lastOf(500, n, tc.capacity); last != tc.last {
 				t.Errorf("%s: read as %d, want %d", tc.name, last, tc.last)
 			}
 		}
 	}
 }
 
-// Frames that are sent as they are count where they leave, whatever the link can send.
-func TestWholeFrames(t *testing.T) {
-	o := loaded(t)
-	b := newBench(t, o, quantize.Draft00, 0x9900, time.Minute)
-	b.port.Capacity = 200
-	b.sent(0)
-	for n, want := range map[uint64]uint64{1: 500, 2: 0, 3: 0} {
-		s := planeState{Bytes: 500, Start: monotonic() - n*uint64(time.Minute) - uint64(time.Second)}
-		if err := o.CsigState.Put(uint32(0), &s); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := o.CsigEgress.Test(plain(100)); err != nil {
-			t.Fatal(err)
-		}
-		if got := o.state(t); got.Last != want || got.Bytes != 100 || got.Total != 500 || lastOf(500, 0, n, 200) != want {
-			t.Errorf("after %d intervals: %+v, read as %d", n, got, lastOf(500, 0, n, 200))
-		}
-	}
-}
-
-// A frame whose bytes no link can have sent is bounded: what waits for the link ends.
+// What the link cannot have sent yet is bounded by what the device's queues hold.
 func TestAhead(t *testing.T) {
 	o := loaded(t)
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Minute)
-	b.port.Capacity = 1000
+	b.port.Capacity, b.port.Held = 1000, 1<<20
 	b.sent(0)
-	s := planeState{Start: monotonic() - uint64(time.Minute)*3/2, Bytes: 1 << 40, Segmented: 1 << 40}
+	s := planeState{Start: monotonic() - uint64(time.Minute)*3/2, Bytes: 1 << 40}
 	if err := o.CsigState.Put(uint32(0), &s); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := o.CsigEgress.Test(plain(100)); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.state(t); got.Last != 1000 || got.Bytes != 1<<20+100 || got.Total != 1<<40-1<<20 {
+	if got := o.state(t); got.Last != 1000 || got.Ahead != 1<<20 || got.Bytes != 100 || got.Total != 1<<40 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a shaper has not sent yet does not stay: not after an idle gap, another capacity, or another
+// queue in its place.
+func TestBacklogEnds(t *testing.T) {
+	const interval = 20 * time.Millisecond
+	slow := strings.Fields("tbf rate 1mbit burst 2kb limit 20kb") // 2,500 bytes an interval
+	for _, tc := range []struct {
+		name string
+		then func(t *testing.T, w *wire, o *planeObjects, p *planePort)
+	}{
+		{"an idle gap", func(t *testing.T, w *wire, o *planeObjects, p *planePort) {}},
+		{"another capacity", func(t *testing.T, w *wire, o *planeObjects, p *planePort) {
+			p.Capacity *= 10
+			if err := o.poke(w.index, p); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the deadline passes", func(t *testing.T, w *wire, o *planeObjects, p *planePort) {
+			p.Deadline = 1
+			if err := o.poke(w.index, p); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"no shaper any more", func(t *testing.T, w *wire, o *planeObjects, p *planePort) {
+			run(t, w.s, "tc", "qdisc", "replace", "dev", w.p2.Name, "root", "pfifo")
+		}},
+		{"another shaper by the same name", func(t *testing.T, w *wire, o *planeObjects, p *planePort) {
+			run(t, w.s, "tc", "qdisc", "del", "dev", w.p2.Name, "root")
+			run(t, w.s, "tc", append([]string{"qdisc", "add", "dev", w.p2.Name, "root", "handle", "1:"}, slow...)...)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, o := counting(t)
+			run(t, w.s, "tc", append([]string{"qdisc", "replace", "dev", w.p2.Name, "root", "handle", "1:"}, slow...)...)
+			var p planePort
+			if err := o.CsigPorts.Lookup(uint32(0), &p); err != nil {
+				t.Fatal(err)
+			}
+			p.Interval, p.Capacity, p.Held = uint64(interval), 2500, 20_000
+			if err := errors.Join(o.poke(w.index, &p), o.CsigState.Put(uint32(0), &planeState{})); err != nil {
+				t.Fatal(err)
+			}
+			send := func(size int) planeState {
+				t.Helper()
+				if err := w.port.Send(plain(size)); err != nil && !errors.Is(err, unix.ENOBUFS) {
+					t.Fatal(err)
+				}
+				return o.state(t)
+			}
+			for range 16 { // 160 ms of the link
+				send(1250)
+			}
+			s, deadline := send(60), time.Now().Add(time.Minute)
+			for ; s.Ahead == 0 || s.Last < 2500; s = send(60) {
+				if time.Now().After(deadline) {
+					t.Fatalf("nothing waits: %+v", s)
+				}
+			}
+			tc.then(t, w, o, &p)
+			// What is sent in the end is the one frame of an interval, and nothing of before.
+			for s = send(60); s.Ahead != 0 || s.Last > 1000; s = send(60) {
+				if s.Ahead > 40_000 || time.Now().After(deadline) {
+					t.Fatalf("it stays: %+v", s)
+				}
+				for start := s.Start; monotonic() < start+uint64(interval); { // the next one
+					runtime.Gosched()
+				}
+			}
+			if s.Busy > 2 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// Where a card sends the frame as it is, it fills short ones up; a shaper's own count is the truth.
+func TestShortFrames(t *testing.T) {
+	w, o := counting(t)
+	var p planePort
+	if err := o.CsigPorts.Lookup(uint32(0), &p); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		qdisc       string
+		shortest    uint16
+		bytes, want uint64
+	}{
+		{"noqueue", 0, 43, 43 + 24},
+		{"noqueue", 60, 43, 84},
+		{"noqueue", 60, 59, 84},
+		{"noqueue", 60, 60, 84},
+		{"noqueue", 60, 61, 85},
+		{"pfifo", 60, 43, 84},
+		{"tbf rate 100mbit burst 5kb limit 100kb", 60, 43, 43 + 24},
+		{"htb default 1", 60, 43, 43 + 24},
+	} {
+		run(t, w.s, "tc", append([]string{"qdisc", "replace", "dev", w.p2.Name, "root"}, strings.Fields(tc.qdisc)...)...)
+		p.Shortest = tc.shortest
+		if err := errors.Join(o.poke(w.index, &p), o.CsigState.Put(uint32(0), &planeState{})); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.port.Send(plain(int(tc.bytes))); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.state(t).Bytes; got != tc.want {
+			t.Errorf("%s, frames filled up to %d: one of %d bytes counts as %d, want %d", tc.qdisc, tc.shortest, tc.bytes, got, tc.want)
+		}
+	}
+}
+
+// TestEgress: what a card does with frames, and what the kernel's own devices do.
+func TestEgress(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		is       netdev.Egress
+		shortest uint16
+		held     uint32
+	}{
+		{"card", netdev.Egress{Wire: true, MTU: 1500, TxQLen: 1000, TxQueues: 8}, 60, 8 * 1000 * 1584},
+		{"veth", netdev.Egress{MTU: 1500, TxQLen: 1000, TxQueues: 8}, 0, 8 * 1000 * 1584},
+		{"loopback", netdev.Egress{MTU: 65536}, 0, 1 << 20},
+	} {
+		if a, b := shortest(&tc.is), held(&tc.is); a != tc.shortest || b != tc.held {
+			t.Errorf("%s: %d, %d, want %d, %d", tc.name, a, b, tc.shortest, tc.held)
+		}
+	}
+	w, _ := counting(t)
+	if err := w.s.Do(func() error {
+		l, err := netdev.NS(0).WatchLinks()
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		if err := l.Scan(); err != nil {
+			return err
+		}
+		if e := l.Egress[w.p2.Name]; e.Wire || e.MTU != 1500 || e.GSO == 0 || e.TxQueues == 0 {
+			t.Errorf("a veth: %+v", e)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -54,7 +54,19 @@ inline_fn u32 swap32(u32 v) { return __builtin_bswap32(v); }
 #define core __attribute__((preserve_access_index))
 struct gnet_stats_queue { u32 backlog, drops; } core;
 struct qdisc_skb_head { u32 qlen; } core;
-struct Qdisc { struct qdisc_skb_head q; struct gnet_stats_queue qstats; } core;
+struct atomic64 { s64 counter; } core;
+struct local { struct atomic64 a; } core;
+struct local64 { struct local a; } core;
+struct u64_stats { struct local64 v; } core;
+struct gnet_stats_basic_sync { struct u64_stats bytes, packets; } core;
+struct Qdisc_ops { char id[16]; } core;
+struct Qdisc {
+	const struct Qdisc_ops *ops;
+	u32 handle;
+	struct qdisc_skb_head q;
+	struct gnet_stats_basic_sync bstats;	/* what has left it */
+	struct gnet_stats_queue qstats;
+} core;
 struct net_device { struct Qdisc *qdisc; } core;
 struct sk_buff {
 	struct net_device *dev;

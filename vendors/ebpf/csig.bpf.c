@@ -37,7 +37,8 @@ struct port {
 	u64 interval;		/* ns */
 	u64 capacity;		/* bytes that the link sends in an interval; 0: not known */
 	u32 slot;		/* of its state and its statistics */
-	u32 overhead;		/* bytes a frame has on the wire beyond those that the kernel sees */
+	u16 overhead;		/* bytes a frame has on the wire beyond those that the kernel sees */
+	u16 shortest;		/* bytes that the device fills shorter frames up to; 0: none */
 	struct {
 		u16 tpid;	/* network order; 0: none */
 		u8 size, strip;	/* 4 or 8 bytes; when the port removes such tags */
@@ -47,7 +48,7 @@ struct port {
 	u8 strip;		/* when it removes any: those of tags together */
 	u8 pass_stale;		/* while it is stale, tags pass untouched */
 	u32 version;		/* another one for each entry that is written */
-	u32 pad;
+	u32 held;		/* bytes that the device's queues hold, where no shaper shows what waits */
 	struct signal signals[SIGNALS];
 };
 
@@ -61,7 +62,12 @@ struct state {
 	u64 last;	/* bytes of the interval before */
 	u64 total;	/* bytes of all that have closed */
 	u64 lost;	/* of bytes, what the queue has dropped */
-	u64 segmented;	/* of bytes, those of frames that are segmented later */
+	u64 ahead;	/* bytes of former ones that were, or may have been, sent in the open one or later */
+	u64 sent;	/* by the shaper's counter, at the beginning of the open one, or less */
+	u32 shaper;	/* handle of the queue that counts sent; 0: none */
+	u32 queued;	/* bytes that the last frame found waiting */
+	u32 largest;	/* of the frames that may have waited */
+	u32 busy;	/* a frame found others waiting: 2 in the open interval, 1 in the one before */
 };
 
 struct stats {
@@ -151,10 +157,9 @@ inline_fn u32 csig(const struct port *p, u16 tpid)
  * that comes to a full one, so it was that frame; where several processors send, or a queue
  * drops others, its size stands for theirs. tbf drops single segments of a frame: one drop is
  * one segment, so that never more is taken back than was dropped. */
-inline_fn void drops(struct __sk_buff *skb, struct state *s)
+inline_fn void drops(const struct Qdisc *q, struct state *s)
 {
-	struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
-	u32 now = k->dev->qdisc->qstats.drops, seen = *(volatile u32 *)&s->drops, n = now - seen;
+	u32 now = q->qstats.drops, seen = *(volatile u32 *)&s->drops, n = now - seen;
 
 	if (!n || __sync_val_compare_and_swap(&s->drops, seen, now) != seen)
 		return;
@@ -193,13 +198,43 @@ static __attribute__((noinline)) u64 own_by(const struct port *p, u64 last)
 	return own;
 }
 
-/* AHEAD is how many bytes wait for the link at most, of those that were accounted. */
-#define AHEAD (1 << 20)
+/* shapes reports whether a queue is a shaper, which stands for the link: nothing waits behind it. */
+inline_fn int shapes(const struct Qdisc *q)
+{
+	u32 id = *(const u32 *)q->ops->id;
+
+	return id == 0x666274 || id == 0x627468; /* "tbf", "htb" */
+}
+
+/* sent_by is how many bytes have left a shaper, on the wire. */
+inline_fn u64 sent_by(const struct Qdisc *q, const struct port *p)
+{
+	return q->bstats.bytes.v.a.a.counter + q->bstats.packets.v.a.a.counter * p->overhead;
+}
+
+inline_fn u64 least(u64 a, u64 b) { return a < b ? a : b; }
+inline_fn u64 most(u64 a, u64 b) { return a > b ? a : b; }
+
+/* unsent is how many of so many bytes the link cannot have sent in n intervals. */
+inline_fn u64 unsent(const struct port *p, u64 bytes, u64 n)
+{
+	return bytes / p->capacity >= n ? bytes - n * p->capacity : 0;
+}
+
+/* LATE is how much later than it is due a shaper may send, in ns: its timer is the kernel's. */
+#define LATE 100000
+
+/* passing is at least what the link sends in so many ns of an interval. */
+inline_fn u64 passing(const struct port *p, u64 ns)
+{
+	return (p->capacity * ((ns << 10) / p->interval + 1) >> 10) + 1;
+}
 
 /* roll closes the interval if it is over. One processor does it; frames that others
- * account in between count for either interval. What the link cannot have sent yet of frames
- * that are segmented later, each of which may take longer than an interval, is of the next one. */
-inline_fn void roll(const struct port *p, struct state *s, u64 now)
+ * account in between count for either interval. What a queue was given is not sent: what a shaper
+ * has sent, its counter says; of another queue, what the link cannot have sent yet is of the next
+ * interval. What may be of either, because frames waited when the interval ended, counts in both. */
+inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s, u64 now)
 {
 	u64 start = *(volatile u64 *)&s->start;
 
@@ -214,31 +249,54 @@ inline_fn void roll(const struct port *p, struct state *s, u64 now)
 	if (__sync_val_compare_and_swap(&s->start, start, start + n * p->interval) != start)
 		return;
 	start += n * p->interval;
-	u64 bytes = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
-	bytes -= lost < bytes ? lost : bytes;
-	u64 ahead = __sync_fetch_and_and(&s->segmented, 0), last = n == 1 ? bytes : 0;
-	if (ahead && p->capacity) {
-		u64 full = bytes / p->capacity, most = 0;	/* intervals that bytes fill */
-		if (full >= n) {
-			most = bytes - n * p->capacity;
-			most = most < AHEAD ? most : AHEAD;
+	u64 given = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
+	given -= least(lost, given);
+	u64 ahead = *(volatile u64 *)&s->ahead, bytes = ahead + given, last = n == 1 ? bytes : 0;
+	u64 sent = 0, waits = 0, late = 0;
+	u32 shaper = shapes(q) ? q->handle : 0, busy = *(volatile u32 *)&s->busy;
+	if (shaper) {
+		sent = sent_by(q, p);
+		waits = q->qstats.backlog + (u64)q->q.qlen * p->overhead;
+		if (shaper == s->shaper && sent >= s->sent)
+			bytes = sent - s->sent;
+	}
+	ahead = 0;
+	if (p->capacity) {
+		/* What may have waited behind the interval's last frame, whenever that came. */
+		u64 queued = *(volatile u32 *)&s->queued;
+		u64 waited = busy ? least(queued + queued / 2 + *(volatile u32 *)&s->size, bytes) : 0;
+		u64 over = most(unsent(p, bytes, n), unsent(p, waited, n - 1));
+		if (n == 1)
+			last = least(bytes, p->capacity);
+		else if (waits)
 			last = p->capacity;
-		} else if (full == n - 1) {	/* all were sent before the last one, or in it */
-			last = bytes - full * p->capacity;
+		else
+			last = least(most(unsent(p, bytes, n - 1), unsent(p, waited, n - 2)), p->capacity);
+		if (shaper) {
+			/* It has sent some since the interval ended, beside a frame that was on its way: until
+			 * this reading of the clock, where this processor was held up. */
+			now = bpf_ktime_get_ns();
+			late = passing(p, now - start + LATE) + *(volatile u32 *)&s->largest;
+			late = least(late, waits ? bytes : over);
+			ahead = waits + late;
+		} else {
+			ahead = least(over, p->held);
 		}
-		ahead = ahead < most ? ahead : most;
-		__sync_fetch_and_add(&s->bytes, ahead);
-		__sync_fetch_and_add(&s->segmented, ahead);
-	} else {
-		ahead = 0;
 	}
 	u64 own = own_by(p, last);
 	/* A processor that was held up writes nothing over the interval after its own. */
 	if (*(volatile u64 *)&s->start == start) {
+		*(volatile u64 *)&s->ahead = ahead;
+		*(volatile u64 *)&s->sent = sent - late;
+		*(volatile u32 *)&s->shaper = shaper;
 		*(volatile u64 *)&s->last = last;
 		*(volatile u64 *)&s->own = own;
 	}
-	__sync_fetch_and_add(&s->total, bytes - ahead);
+	if (busy)
+		*(volatile u32 *)&s->busy = busy - 1;
+	else
+		*(volatile u32 *)&s->largest = 0;
+	__sync_fetch_and_add(&s->total, given);
 	*(volatile u64 *)&s->closed = 1;
 }
 
@@ -411,8 +469,9 @@ inline_fn u32 headers(struct __sk_buff *skb, struct sk_buff *k)
 	return at + (offset >> 4) * 4;
 }
 
-/* wire is what the frame is on the wire, in bytes, in so many segments. */
-inline_fn u64 wire(struct __sk_buff *skb, const struct port *p, u32 *in)
+/* wire is what the frame is on the wire, in bytes, in so many segments. A card fills short frames
+ * up; a shaper that stands for the link counts them as they are. */
+inline_fn u64 wire(struct __sk_buff *skb, const struct port *p, const struct Qdisc *q, u32 *in)
 {
 	u32 tag = skb->vlan_present ? 4 : 0, segments = 1;
 	u64 bytes = skb->len;
@@ -425,6 +484,8 @@ inline_fn u64 wire(struct __sk_buff *skb, const struct port *p, u32 *in)
 		if (segments > 1)
 			bytes += (u64)(segments - 1) * h;
 	}
+	if (bytes + tag < p->shortest && !shapes(q))
+		bytes = p->shortest - tag;
 	*in = segments;
 	return bytes + (u64)segments * (p->overhead + tag);
 }
@@ -452,8 +513,14 @@ int csig_egress(struct __sk_buff *skb)
 	struct stats *n = bpf_map_lookup_elem(&csig_stats, &slot);
 	if (!s || !n)
 		return TCX_NEXT;
-	drops(skb, s);
-	roll(p, s, now);
+	struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
+	const struct Qdisc *q = k->dev->qdisc;
+	drops(q, s);
+	roll(q, p, s, now);
+	u32 queued = q->qstats.backlog;
+	*(volatile u32 *)&s->queued = queued;
+	if (queued)
+		*(volatile u32 *)&s->busy = 2;
 	n->frames++;
 	int stale = now >= p->deadline || !*(volatile u64 *)&s->closed;
 	u32 when = stale ? ALWAYS | WHILE_STALE : ALWAYS;
@@ -474,11 +541,11 @@ int csig_egress(struct __sk_buff *skb)
 		}
 	}
 	u32 segments;
-	u64 size = wire(skb, p, &segments);
+	u64 size = wire(skb, p, q, &segments);
 	*(volatile u32 *)&s->size = segments > 1 ? (u32)size / segments : size;
+	if (size > *(volatile u32 *)&s->largest)
+		*(volatile u32 *)&s->largest = size;
 	__sync_fetch_and_add(&s->bytes, size);
-	if (segments > 1)
-		__sync_fetch_and_add(&s->segmented, size);
 	return TCX_NEXT;
 }
 

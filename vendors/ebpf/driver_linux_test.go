@@ -27,6 +27,7 @@ type lab struct {
 	d       *Driver
 	t       testing.TB
 	profile *quantize.Profile
+	loads   uint32 // frames that are no probes
 }
 
 func newLab(t testing.TB) *lab {

@@ -19,7 +19,8 @@ type planePort struct {
 	Interval uint64
 	Capacity uint64
 	Slot     uint32
-	Overhead uint32
+	Overhead uint16
+	Shortest uint16
 	Tags     [6]struct {
 		_     structs.HostLayout
 		Tpid  uint16
@@ -33,7 +34,7 @@ type planePort struct {
 	Strip       uint8
 	PassStale   uint8
 	Version     uint32
-	Pad         uint32
+	Held        uint32
 	Signals     [4]planeSignal
 }
 
@@ -59,17 +60,22 @@ type planeSignal struct {
 }
 
 type planeState struct {
-	_         structs.HostLayout
-	Start     uint64
-	Bytes     uint64
-	Own       uint64
-	Drops     uint32
-	Size      uint32
-	Closed    uint64
-	Last      uint64
-	Total     uint64
-	Lost      uint64
-	Segmented uint64
+	_       structs.HostLayout
+	Start   uint64
+	Bytes   uint64
+	Own     uint64
+	Drops   uint32
+	Size    uint32
+	Closed  uint64
+	Last    uint64
+	Total   uint64
+	Lost    uint64
+	Ahead   uint64
+	Sent    uint64
+	Shaper  uint32
+	Queued  uint32
+	Largest uint32
+	Busy    uint32
 }
 
 type planeStats struct {

@@ -193,6 +193,8 @@ func (d *Driver) put(p *port, e *planePort) error {
 func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (planePort, error) {
 	e, shift := p.entry, 0
 	e.Capacity = capacity(u.Rate, d.setup.Measure.Interval)
+	egress := d.links.Egress[p.setup.Port]
+	e.Shortest, e.Held = shortest(&egress), held(&egress)
 	if d.setup.Layout == quantize.UEC {
 		shift = 1
 	}
@@ -251,14 +253,14 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 			return dst, fmt.Errorf("port %s: read csig_state: %w", p.setup.Port, err)
 		}
 		m := vendors.Measurement{Port: p.setup.Port, Bytes: s.Total + s.Bytes - min(s.Lost, s.Bytes), Live: s.Closed != 0 && p.entry.Deadline > now}
-		m.Coarse = coarse(d.links.GSO[p.setup.Port], p.rate, time.Duration(p.entry.Interval))
+		m.Coarse = coarse(d.links.Egress[p.setup.Port].GSO, p.rate, time.Duration(p.entry.Interval))
 		if p.before != 0 {
 			m.Before = fmt.Sprintf("BPF program %d runs before csig's at its tcx egress: frames that it lets pass without the next program, or sends elsewhere, keep their tags", p.before)
 		}
 		last := s.Last
 		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
 			// No frame has closed the interval that was idle.
-			last = lastOf(s.Bytes-min(s.Lost, s.Bytes), s.Segmented, (now-s.Start)/interval, p.entry.Capacity)
+			last = lastOf(s.Ahead+s.Bytes-min(s.Lost, s.Bytes), (now-s.Start)/interval, p.entry.Capacity)
 		}
 		for i := range m.S {
 			if g := &p.entry.Signals[i]; g.Carried != 0 && g.Queue == 0 {
@@ -280,12 +282,11 @@ func capacity(rate uint64, interval time.Duration) uint64 {
 	return n
 }
 
-// lastOf is how many bytes the last of n intervals had, where so many were accounted in the first
-// of them, so many of these of frames that are segmented later, and the link sends so many in each
-// (roll, of csig.bpf.c).
-func lastOf(bytes, segmented, n, capacity uint64) uint64 {
+// lastOf is how many bytes the last of n intervals had, where so many waited or were accounted at
+// the first of them, and the link sends so many in each (roll, of csig.bpf.c).
+func lastOf(bytes, n, capacity uint64) uint64 {
 	full := uint64(0)
-	if segmented > 0 && capacity > 0 {
+	if capacity > 0 {
 		full = bytes / capacity
 	}
 	switch {

@@ -13,9 +13,9 @@ import (
 // Links knows which network devices exist, and is notified when that changes. It is not safe for
 // concurrent use.
 type Links struct {
-	Index map[string]int    // ifindex by name, of all devices
-	Name  map[int]string    // the reverse
-	GSO   map[string]uint64 // bytes of the longest frame that a device segments later, by name
+	Index  map[string]int    // ifindex by name, of all devices
+	Name   map[int]string    // the reverse
+	Egress map[string]Egress // what devices do with frames, by name
 
 	netns  int
 	events *netlink.Conn
@@ -25,6 +25,15 @@ type Links struct {
 	n    int
 	err  error
 	read func(fd uintptr) bool
+}
+
+// Egress is what a network device does with frames that it sends.
+type Egress struct {
+	GSO      uint64 // bytes of the longest frame that it segments later
+	MTU      uint32 // bytes
+	TxQLen   uint32 // frames that a queue of its own holds
+	TxQueues uint32
+	Wire     bool // it is an Ethernet card: one of a kind that the kernel makes (veth, tun) has no wire
 }
 
 // WatchLinks begins to be notified. It knows no device before Scan.
@@ -59,13 +68,13 @@ func (l *Links) Scan() error {
 	if err != nil {
 		return fmt.Errorf("list network devices: %w", err)
 	}
-	l.Index, l.Name, l.GSO = make(map[string]int, len(answers)), make(map[int]string, len(answers)), make(map[string]uint64, len(answers))
+	l.Index, l.Name, l.Egress = make(map[string]int, len(answers)), make(map[int]string, len(answers)), make(map[string]Egress, len(answers))
 	for _, m := range answers {
-		index, name, gso, err := readLink(m.Data)
+		index, name, egress, err := readLink(m.Data)
 		if err != nil {
 			return fmt.Errorf("list network devices: %w", err)
 		}
-		l.Index[name], l.Name[index], l.GSO[name] = index, name, gso
+		l.Index[name], l.Name[index], l.Egress[name] = index, name, egress
 	}
 	return nil
 }
@@ -102,7 +111,7 @@ func (l *Links) tells(p []byte) bool {
 		body := p[unix.NLMSG_HDRLEN:size]
 		// Family other than unspecified: a bridge's view of its port.
 		if body[0] == unix.AF_UNSPEC {
-			switch index, name, gso, err := readLink(body); {
+			switch index, name, egress, err := readLink(body); {
 			case err != nil:
 				changed = true
 			case binary.NativeEndian.Uint16(p[4:]) == unix.RTM_DELLINK:
@@ -110,7 +119,7 @@ func (l *Links) tells(p []byte) bool {
 			case l.Name[index] != name:
 				changed = true
 			default:
-				l.GSO[name] = gso
+				l.Egress[name] = egress
 			}
 		}
 		p = p[min(len(p), (size+3)&^3):]
@@ -118,24 +127,40 @@ func (l *Links) tells(p []byte) bool {
 	return changed
 }
 
-func readLink(data []byte) (index int, name string, gso uint64, err error) {
+func readLink(data []byte) (index int, name string, e Egress, err error) {
 	if len(data) < unix.SizeofIfInfomsg {
-		return 0, "", 0, fmt.Errorf("message of %d bytes about a device", len(data))
+		return 0, "", e, fmt.Errorf("message of %d bytes about a device", len(data))
 	}
+	e.Wire = binary.NativeEndian.Uint16(data[2:]) == unix.ARPHRD_ETHER
 	index = int(int32(binary.NativeEndian.Uint32(data[4:])))
 	ad, err := netlink.NewAttributeDecoder(data[unix.SizeofIfInfomsg:])
 	if err != nil {
-		return 0, "", 0, err
+		return 0, "", e, err
 	}
 	for ad.Next() {
 		switch ad.Type() {
 		case unix.IFLA_IFNAME:
 			name = ad.String()
 		case unix.IFLA_GSO_MAX_SIZE:
-			gso = uint64(ad.Uint32())
+			e.GSO = uint64(ad.Uint32())
+		case unix.IFLA_MTU:
+			e.MTU = ad.Uint32()
+		case unix.IFLA_TXQLEN:
+			e.TxQLen = ad.Uint32()
+		case unix.IFLA_NUM_TX_QUEUES:
+			e.TxQueues = ad.Uint32()
+		case unix.IFLA_LINKINFO:
+			ad.Nested(func(info *netlink.AttributeDecoder) error {
+				for info.Next() {
+					if info.Type() == unix.IFLA_INFO_KIND {
+						e.Wire = false
+					}
+				}
+				return info.Err()
+			})
 		}
 	}
-	return index, name, gso, ad.Err()
+	return index, name, e, ad.Err()
 }
 
 // Close ends the notifications.

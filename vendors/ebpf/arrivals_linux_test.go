@@ -1,0 +1,311 @@
+package ebpf
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const (
+	linkRate  = 100_000_000 // of the shaper that stands for the link
+	probeSize = 64
+	probeTag  = 1<<13 | 31<<7 | 126 // T 1: ABW/C, S 31
+)
+
+// probeKind is the ethertype of probes, of which the number follows.
+const probeKind = 0x88b5
+
+// stall is how much longer than a frame takes the shaper may leave it waiting. Where the kernel's timer
+// runs later, the link stands still, which no port can know: such intervals are counted apart.
+const stall = 100 * time.Microsecond
+
+// maxLate is how far the load may be behind its schedule before that starts from there.
+const maxLate = 2 * time.Millisecond
+
+// onItsWay is how much longer than its bytes take a frame is between the data plane and its arrival.
+const onItsWay = 25 * time.Microsecond
+
+// traffic is what the faster port sends beside probes.
+type traffic struct {
+	name     string
+	tbf      string
+	interval time.Duration
+	// next returns the next frame and when it is sent, from the beginning.
+	next func(r *rand.Rand, n int) (size int, at time.Duration)
+}
+
+// bursts are frames of a millisecond at 1 Gbit/s, every 12 ms.
+func bursts(r *rand.Rand, n int) (size int, at time.Duration) {
+	const frame, each = 1400, 88
+	return frame, time.Duration(n/each)*12*time.Millisecond + time.Duration(n%each)*11392*time.Nanosecond
+}
+
+// steady is 60 Mbit/s of equal frames.
+func steady(r *rand.Rand, n int) (size int, at time.Duration) {
+	return 1400, time.Duration(n) * 189867 * time.Nanosecond
+}
+
+// mixed are frames of any size, in bursts of any length.
+func mixed() func(r *rand.Rand, n int) (int, time.Duration) {
+	var at time.Duration
+	left := 0
+	return func(r *rand.Rand, n int) (int, time.Duration) {
+		if left--; left < 0 {
+			left = r.IntN(150)
+			at += time.Duration(r.IntN(20_000)) * time.Microsecond
+		}
+		size := probeSize + r.IntN(1400)
+		at += time.Duration(8 * (size + fabric.L1Overhead)) // at 1 Gbit/s
+		return size, at
+	}
+}
+
+// TestNeverBetterThanWhatArrived sends bursts, and a steady load, from a faster port to a shaped
+// one, with probes between them. No probe's S is better by more than a bucket than what arrived
+// behind the shaper in the last two intervals that had ended when the probe passed.
+// CSIG_PROBES=100000 sends as many in place of the few of CI.
+func TestNeverBetterThanWhatArrived(t *testing.T) {
+	probes := 1000
+	if v := os.Getenv("CSIG_PROBES"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1000 {
+			t.Fatalf("CSIG_PROBES=%s: want a number from 1000", v)
+		}
+		probes = n
+	}
+	const deep, shallow = "burst 15kb limit 1mb", "burst 3kb limit 60kb"
+	for _, ld := range []traffic{
+		{"bursts, 1 ms", deep, time.Millisecond, bursts},
+		{"bursts that the queue drops, 1 ms", shallow, time.Millisecond, bursts},
+		{"bursts, 10 ms", deep, 10 * time.Millisecond, bursts},
+		{"mixed, 1 ms", shallow, time.Millisecond, mixed()},
+		{"steady, 1 ms", deep, time.Millisecond, steady},
+	} {
+		t.Run(ld.name, func(t *testing.T) { neverBetter(t, &ld, probes) })
+	}
+}
+
+func neverBetter(t *testing.T, ld *traffic, probes int) {
+	l := newLab(t)
+	run(t, l.s, "tc", strings.Fields("qdisc replace dev p2 root tbf rate "+strconv.Itoa(linkRate)+"bit overhead 24 "+ld.tbf)...)
+	table, err := quantize.Preset(quantize.MinABWC, quantize.PresetNames(quantize.MinABWC)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.profile.Interval = ld.interval
+	l.apply(vendors.Setup{
+		TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABWC}, OnStale: inventory.Conservative,
+		Ports: []vendors.PortSetup{{Port: "p2", Action: vlanrules.Update}}, Measure: l.profile,
+	})
+	u := vendors.PortUpdate{Port: "p2", Rate: linkRate, Intents: []vlanrules.Intent{{Signal: quantize.MinABWC, Action: vlanrules.Update, LM: 21}}}
+	if _, err := l.d.Update(t.Context(), []vendors.PortUpdate{u}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	j := &arrivals{table: table, length: uint64(ld.interval), windows: map[uint64]uint64{}, stalled: map[uint64]bool{}, frames: map[uint32]*crossed{}}
+	for i, record := range []func() (*fabric.Recorder, error){l.p2.Record, l.p2.RecordBehind, l.e2.RecordArrivals} {
+		if j.at[i], err = record(); err != nil {
+			t.Fatal(err)
+		}
+		defer j.at[i].Close()
+	}
+	r := rand.New(rand.NewPCG(14, 1))
+	for sent, round := 0, 0; sent < probes; round++ {
+		sent = l.sendLoad(t, ld, r, sent, min(sent+1000, probes))
+		j.read(t)
+	}
+	var state planeState
+	if err := l.d.plane.CsigState.Lookup(l.d.byName["p2"].entry.Slot, &state); err != nil {
+		t.Fatal(err)
+	}
+	j.phase = state.Start % j.length
+	j.verdict(t)
+}
+
+// sendLoad sends the load and probes until so many probes have been sent, and returns their number.
+func (l *lab) sendLoad(t *testing.T, ld *traffic, r *rand.Rand, sent, until int) int {
+	t.Helper()
+	frame := make([]byte, 2000)
+	copy(frame, macB)
+	copy(frame[6:], macA)
+	probe := bytes.Clone(frame[:probeSize])
+	frame[12], frame[13] = 0x88, 0xb6
+	binary.BigEndian.PutUint16(probe[12:], 0x9900)
+	binary.BigEndian.PutUint16(probe[14:], probeTag)
+	binary.BigEndian.PutUint16(probe[16:], probeKind)
+	begin, n := time.Now(), 0
+	size, at := ld.next(r, n)
+	first := at // of a load that goes on
+	send := func(f []byte, number uint32) {
+		binary.BigEndian.PutUint32(f[18:], number)
+		if err := l.host.Send(f); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			t.Fatal(err)
+		}
+	}
+	for nextProbe := time.Duration(0); sent < until; {
+		now := time.Since(begin)
+		switch {
+		case now >= nextProbe:
+			send(probe, uint32(sent))
+			sent++
+			nextProbe = now + 50*time.Microsecond + time.Duration(r.IntN(300))*time.Microsecond
+		case now >= at-first:
+			if late := now - (at - first); late > maxLate { // the machine did not let it send
+				first -= late
+			}
+			l.loads++
+			send(frame[:size], isLoad|l.loads)
+			n++
+			size, at = ld.next(r, n)
+		}
+	}
+	return sent
+}
+
+// isLoad is in the numbers of frames that are no probes.
+const isLoad = 1 << 31
+
+// crossed is one frame: when it came to the data plane, when that was done with it, and when it
+// had left the shaper, by CLOCK_MONOTONIC in ns; 0: it has not.
+type crossed struct {
+	at    [3]uint64
+	bytes uint64 // on the wire
+	s     uint8  // behind the shaper
+}
+
+// arrivals judges probes by what arrived behind the shaper.
+type arrivals struct {
+	table         quantize.Buckets
+	phase, length uint64
+	at            [3]*fabric.Recorder
+	frames        map[uint32]*crossed
+	windows       map[uint64]uint64 // bytes that arrived in each interval, without frames that were on the link when it began
+	stalled       map[uint64]bool   // intervals in which the shaper was late
+	passed        []fabric.Passed
+}
+
+// read takes in what the recorders have, until nothing more comes.
+func (j *arrivals) read(t *testing.T) {
+	t.Helper()
+	lead := uint64(wallLead())
+	for more := true; more; {
+		more = false
+		for i, r := range j.at {
+			var err error
+			if j.passed, err = r.Read(j.passed[:0]); err != nil {
+				t.Fatal(err)
+			}
+			if lost, err := r.Lost(); err != nil || lost != 0 {
+				t.Fatalf("%d records lost: %v", lost, err)
+			}
+			more = more || len(j.passed) > 0
+			for n := range j.passed {
+				f := &j.passed[n]
+				if h := &f.Head; !bytes.Equal(h[:6], macB) {
+					continue // the kernel's own
+				}
+				number := binary.BigEndian.Uint32(f.Head[18:])
+				c := j.frames[number]
+				if c == nil {
+					c = &crossed{bytes: uint64(f.Bytes) + fabric.L1Overhead}
+					j.frames[number] = c
+				}
+				if i == len(j.at)-1 {
+					f.At -= lead
+					c.s = uint8(binary.BigEndian.Uint16(f.Head[14:]) >> 7 & 31)
+				}
+				c.at[i] = f.At
+			}
+		}
+	}
+}
+
+// settle computes what arrived in each interval, and in which of them the shaper stood still.
+func (j *arrivals) settle() {
+	var all []*crossed
+	for _, c := range j.frames {
+		if c.at[2] != 0 {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b *crossed) int { return cmp.Compare(a.at[2], b.at[2]) })
+	free := uint64(0)
+	for _, c := range all {
+		from, to := (c.at[1]-j.phase)/j.length, (c.at[2]-j.phase)/j.length
+		takes := c.bytes * 8e9 / linkRate
+		// What found the link free, and was on it when an interval ended, counts where it began.
+		if from == to || c.at[1] < free || c.at[2] > c.at[1]+takes+uint64(onItsWay) {
+			j.windows[to] += c.bytes
+		}
+		begin := max(free, c.at[1]) // of its time on the link
+		if free = c.at[2]; free > begin+takes+max(uint64(stall), j.length/64) {
+			for w := (begin - j.phase) / j.length; w <= to; w++ {
+				j.stalled[w] = true
+			}
+		}
+	}
+}
+
+// best is S of what arrived in an interval.
+func (j *arrivals) best(window uint64) uint8 {
+	return j.table.Bucket(floor(truth(quantize.MinABWC, j.windows[window], linkRate, j.length)))
+}
+
+func (j *arrivals) verdict(t *testing.T) {
+	t.Helper()
+	j.settle()
+	var judged, stalled, better, worse, full int
+	var by [quantize.NumBuckets]int
+	for _, number := range slices.Sorted(maps.Keys(j.frames)) {
+		c := j.frames[number]
+		if number&isLoad != 0 || c.at[2] == 0 {
+			continue
+		}
+		// The last two intervals that had ended when the data plane looked at its clock.
+		from, to := (c.at[0]-j.phase)/j.length-2, (c.at[1]-j.phase)/j.length
+		most, least, still := uint8(0), uint8(quantize.NumBuckets), false
+		for w := from; w < to; w++ {
+			most, least, still = max(most, j.best(w)), min(least, j.best(w)), still || j.stalled[w]
+		}
+		if still {
+			stalled++
+			continue
+		}
+		judged++
+		if most == 0 {
+			full++
+		}
+		switch {
+		case c.s > most+1:
+			if by[c.s-most]++; better < 5 {
+				t.Logf("probe %d, %v after its interval began (%v in the program): S=%d, by what arrived %d; %d, %d, %d bytes", number, time.Duration((c.at[0]-j.phase)%j.length), time.Duration(c.at[1]-c.at[0]), c.s, most, j.windows[from], j.windows[from+1], j.windows[from+2])
+			}
+			better++
+		case c.s+1 < least:
+			worse++
+		}
+	}
+	t.Logf("%d probes: %d better than what arrived by more than a bucket, %d worse; %d on a full link; %d apart, where the shaper was late; better by %v", judged, better, worse, full, stalled, by)
+	if judged < stalled {
+		t.Errorf("the shaper was late for %d probes, and not for %d", stalled, judged)
+	}
+	if better != 0 {
+		t.Errorf("%d of %d probes are better than what arrived", better, judged)
+	}
+}
