@@ -366,7 +366,7 @@ func TestEgress(t *testing.T) {
 		if err := l.Scan(); err != nil {
 			return err
 		}
-		if e := l.Egress[w.p2.Name]; e.Wire || e.MTU != 1500 || e.GSO == 0 || e.TxQueues == 0 {
+		if e := l.Egress[w.p2.Name]; e.Wire || e.MTU == 0 || e.GSO == 0 || e.TxQueues == 0 {
 			t.Errorf("a veth: %+v", e)
 		}
 		return nil
