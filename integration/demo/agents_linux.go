@@ -22,6 +22,7 @@ type proc struct {
 	cmd    *fabric.Cmd
 	client *api.Client
 	log    string // path of its log
+	judge  *watcher
 
 	ended chan struct{}
 	err   error // after ended
@@ -34,7 +35,21 @@ type proc struct {
 // programmed is one value a port advertised, and the window it came from.
 type programmed struct {
 	at, windowEnd time.Time
+	lease         time.Duration
 	s             [len(signals)]uint8
+}
+
+// expired reports whether the data plane was right to fall back while a frame was at it: what the
+// agent had programmed last had been read longer ago than its lease is.
+func (p *proc) expired(at time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.history) - 1; i >= 0; i-- {
+		if rec := &p.history[i]; !rec.at.After(at) {
+			return at.Sub(rec.windowEnd) >= rec.lease
+		}
+	}
+	return false
 }
 
 // startAgent writes the fleet file of one switch and starts its agent.
@@ -115,7 +130,12 @@ func (p *proc) record(s *api.Status) {
 	if port.WindowEnd == nil || len(port.Signals) != len(signals) {
 		return
 	}
-	rec := programmed{at: port.Signals[0].ProgrammedAt, windowEnd: *port.WindowEnd}
+	if p.judge != nil && port.WindowStart != nil {
+		p.judge.mu.Lock()
+		p.judge.states(stated{port.WindowStart.UnixNano(), port.WindowEnd.UnixNano(), port.WindowErrorNS})
+		p.judge.mu.Unlock()
+	}
+	rec := programmed{at: port.Signals[0].ProgrammedAt, windowEnd: *port.WindowEnd, lease: time.Duration(s.LeaseNS)}
 	if n := len(p.history); n > 0 && !rec.at.After(p.history[n-1].at) {
 		return
 	}

@@ -2,107 +2,93 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/quantize"
 )
 
-// The judge reads a counter twice as often as it has to, and a window counts as
-// truth only where the readings around its ends really are a minSamples-th of a
-// window apart or less: on a busy machine a process wakes up late.
-const (
-	minSamples = 5
-	subsamples = 2 * minSamples
-)
-
-// watcher reads one hop's counters for the judge.
+// watcher records what leaves one hop, behind its queue, for the judge.
 type watcher struct {
+	profile *quantize.Profile
+
 	mu sync.Mutex
-	truth
+	polled
+	probes map[probeKey]int64 // when they left, ns of the wall clock
 }
 
-// watch reads until ctx ends. Windows end at multiples of Δt on the clock, as
-// every csig agent's schedule does; the counter at such an instant is
-// interpolated between the two readings around it.
-func (w *watcher) watch(ctx context.Context, port *fabric.Port, interval time.Duration) error {
-	r, err := port.Counters()
+// watchEvery is how often records are read; the kernel has stamped them.
+const watchEvery = 5 * time.Millisecond
+
+// watch takes frames in until ctx ends.
+func (w *watcher) watch(ctx context.Context, port *fabric.Port) (err error) {
+	tap, err := port.Tap()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	every := interval / subsamples
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	wakeSoon()
-	var prev, start reading
-	for ctx.Err() == nil {
-		c, err := r.Read()
+	defer func() { err = errors.Join(err, tap.Close()) }()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var frames []fabric.Left
+	var lost uint64
+	w.mu.Lock()
+	w.began = time.Now().UnixNano()
+	w.mu.Unlock()
+	for before := w.began; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		now := time.Now().UnixNano()
+		frames = tap.Read(frames[:0])
+		total, err := tap.Lost()
 		if err != nil {
 			return fmt.Errorf("judge: %w", err)
 		}
-		now := reading{at: c.At, bits: c.L1Bits()}
-		if !prev.at.IsZero() {
-			for end := nextMultiple(prev.at, interval); !end.After(now.at); end = end.Add(interval) {
-				b := interpolate(prev, now, end)
-				if !start.at.IsZero() {
-					w.mu.Lock()
-					w.add(start, b)
-					w.mu.Unlock()
-				}
-				start = b
-			}
+		w.mu.Lock()
+		for i := range frames {
+			w.record(&frames[i])
 		}
-		prev = now
-		t := time.Now()
-		sleep(min(nextMultiple(t, every).Sub(t), maxSleep))
+		if total != lost {
+			w.gaps = append(w.gaps, span{before, time.Now().UnixNano()})
+		}
+		w.until = now - int64(late) // a processor may be between the stamp and the record
+		w.forget(now - 4*w.interval - int64(2*time.Second))
+		w.mu.Unlock()
+		before, lost = now, total
 	}
-	return nil
 }
 
-// maxSleep bounds how long the judge sleeps without looking whether the run has
-// ended.
-const maxSleep = 50 * time.Millisecond
-
-// sleep keeps the goroutine's thread: the runtime's timers wake a goroutine on
-// whichever thread has time, which on a busy machine is soon none.
-func sleep(d time.Duration) {
-	ts := unix.NsecToTimespec(d.Nanoseconds())
-	_ = unix.Nanosleep(&ts, nil) // a signal may cut it short: one reading more
+func (w *watcher) record(f *fabric.Left) {
+	w.leaves(f.At, f.L1Bits())
+	if k, ok := probeOf(f.Bytes, f.Head[:], w.profile); ok {
+		w.probes[k] = f.At
+	}
 }
 
-// wakeSoon asks the kernel for short slices of time for this thread (since Linux
-// 6.12), so that it need not wait until a busy neighbour's is over. Elsewhere
-// the judge is delayed more often, and reports that.
-func wakeSoon() {
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: uint64(100 * time.Microsecond),
-	}, 0)
-}
-
-// nextMultiple is the first multiple of d on the clock after t; it keeps t's
-// monotonic reading.
-func nextMultiple(t time.Time, d time.Duration) time.Time {
-	return t.Add(t.Truncate(d).Add(d).Sub(t))
+// passage is when a probe left, which is asked once for each.
+func (w *watcher) passage(k probeKey) (int64, bool) {
+	at, ok := w.probes[k]
+	delete(w.probes, k)
+	return at, ok
 }
 
 // ready reports whether the judge can judge.
 func (w *watcher) ready() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.windows) >= 2
+	_, ok := w.newest()
+	return ok && w.until-w.began > 3*w.interval
 }
 
-// newest returns the last window, or false before the first.
-func (w *watcher) newest() (window, bool) {
+// now returns what the hop carried last, zeros before the first window.
+func (w *watcher) now() values {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.windows) == 0 {
-		return window{}, false
-	}
-	return w.windows[len(w.windows)-1], true
+	v, _ := w.newest()
+	return v
 }

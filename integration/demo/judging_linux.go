@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -32,26 +33,28 @@ func (r *runner) judge(rec received) {
 	}
 	p.Locator = r.hopName(hopIndex, p.LM, sig)
 
-	through := passages(len(r.path.hops), rec.sent, rec.at)
-	truths := make([]*truth, len(r.watchers))
-	seen := true
+	key := probeKey{rec.sig, rec.seq}
+	through, hops := make([]span, len(r.watchers)), make([]past, len(r.watchers))
+	seen, from := true, rec.sent.UnixNano() // when it can have come to the next hop, by the wall clock
 	for i, w := range r.watchers {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		left, ok := w.passage(key)
+		through[i], hops[i] = span{min(from, left), left}, &w.polled
 		if n := r.natives[i]; n != nil {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			truths[i] = &n.truth
-			var ok bool
-			through[i], ok = n.passage(rec.sig, rec.seq)
-			seen = seen && ok
-			continue
+			hops[i] = &n.intervals
+			through[i], ok = n.passage(key)
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		truths[i] = &w.truth
+		seen, from = seen && ok, left
 	}
 	var v verdict
+	if rec.tagged && p.LM == r.fleet.Profile.Layout.LMStale() && slices.ContainsFunc(r.agents, func(a *proc) bool { return a.expired(rec.at) }) {
+		seen = false // the fail-safe of an agent that was kept from running is no signal to judge
+	}
 	if seen {
-		v = judge(truths, through, rec.sig, r.fleet.Profile.Initial(sig), p.S, hopIndex)
+		v = judge(hops, through, rec.sig, r.fleet.Profile.Initial(sig), p.S, hopIndex)
 	}
 	if p.Unjudged = !v.known; v.known {
 		p.Exact = v.exact && rec.tagged
@@ -107,12 +110,12 @@ func (r *runner) hopName(i int, lm uint16, sig quantize.Signal) string {
 // writing hop's, or, where no hop wrote, the oldest of all, because then the
 // tag stands for every hop's word that it has no less.
 // That of a hop which measures by itself is the interval that its data plane had closed last.
-func (r *runner) windowEnd(hopIndex, sig int, s uint8, through []time.Time) (time.Time, bool) {
+func (r *runner) windowEnd(hopIndex, sig int, s uint8, through []span) (time.Time, bool) {
 	source := func(i, s int) (time.Time, bool) {
 		if i < len(r.natives) && r.natives[i] != nil {
-			return r.natives[i].ended(through[i])
+			return r.natives[i].ended(through[i].to)
 		}
-		return r.agents[i].source(through[i], sig, s)
+		return r.agents[i].source(time.Unix(0, through[i].to), sig, s)
 	}
 	if hopIndex >= 0 {
 		return source(hopIndex, int(s))

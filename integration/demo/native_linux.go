@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,8 @@ type native struct {
 
 	mu sync.Mutex
 	intervals
-	probes map[probeKey]time.Time // when they passed
+	probes map[probeKey]span // when they were in the data plane
+	wall   int64             // what the hop's clock lacks to the wall clock, ns
 }
 
 // probeKey tells a run's probes apart.
@@ -56,8 +58,8 @@ type probeKey struct {
 }
 
 // startNative begins to record a port that its agent has set up.
-func startNative(port *fabric.Port, profile *quantize.Profile, t truth) (*native, error) {
-	n := &native{profile: profile, port: port, probes: map[probeKey]time.Time{}}
+func startNative(port *fabric.Port, profile *quantize.Profile, l link) (*native, error) {
+	n := &native{profile: profile, port: port, probes: map[probeKey]span{}}
 	begin, err := n.intervalsNow()
 	if err != nil {
 		return nil, err
@@ -65,9 +67,8 @@ func startNative(port *fabric.Port, profile *quantize.Profile, t truth) (*native
 	if begin.Start == 0 || begin.Length <= 0 {
 		return nil, fmt.Errorf("%s: its data plane does not measure yet", port)
 	}
-	n.begin, n.truth = begin, t
-	n.edge = edgeOf(begin.Length)
-	n.phase, n.length = begin.Start%uint64(begin.Length), uint64(begin.Length)
+	n.begin, n.link = begin, l
+	n.phase, n.length = int64(begin.Start%uint64(begin.Length)), int64(begin.Length)
 	n.recorder, err = port.Record()
 	return n, err
 }
@@ -86,7 +87,7 @@ func (n *native) check() error {
 	if err != nil {
 		return err
 	}
-	if now.Length != n.begin.Length || now.Start%n.length != n.phase {
+	if now.Length != n.begin.Length || int64(now.Start%uint64(n.length)) != n.phase {
 		return fmt.Errorf("%s: its data plane restarted while it was judged", n.port)
 	}
 	return nil
@@ -107,47 +108,52 @@ func (n *native) watch(ctx context.Context) (err error) {
 			return err
 		}
 		n.mu.Lock()
+		n.wall = wall
 		for i := range frames {
-			n.take(&frames[i], wall)
+			n.record(&frames[i])
 		}
-		n.close(now, wall, total != lost)
+		n.close(int64(now), total != lost)
 		n.mu.Unlock()
 		lost = total
 	}
 	return nil
 }
 
-func (n *native) take(f *fabric.Passed, wall int64) {
-	n.passed(f.At, f.L1Bits())
-	if f.Bytes != probeSize {
-		return
-	}
-	p, err := probe.Parse(f.Head[:probeSize], n.profile.TPIDs(), n.profile.Layout)
-	if err != nil {
-		return // not one of ours
-	}
-	for i, sig := range signals {
-		if sig == p.Payload.Signal {
-			n.probes[probeKey{i, p.Payload.Seq}] = time.Unix(0, int64(f.At)+wall)
-		}
+func (n *native) record(f *fabric.Passed) {
+	at := span{int64(f.At), int64(f.Until)}
+	n.passed(at, f.L1Bits())
+	if k, ok := probeOf(f.Bytes, f.Head[:], n.profile); ok {
+		n.probes[k] = at
 	}
 }
 
-// passage is when a probe passed, which is asked once for each.
-func (n *native) passage(sig int, seq uint64) (time.Time, bool) {
-	k := probeKey{sig, seq}
+// probeOf returns which probe a frame is, if it is one of ours.
+func probeOf(size uint32, head []byte, profile *quantize.Profile) (probeKey, bool) {
+	if size != probeSize {
+		return probeKey{}, false
+	}
+	p, err := probe.Parse(head[:probeSize], profile.TPIDs(), profile.Layout)
+	if err != nil {
+		return probeKey{}, false
+	}
+	i := slices.Index(signals[:], p.Payload.Signal)
+	return probeKey{i, p.Payload.Seq}, i >= 0
+}
+
+// passage is when a probe was in the data plane, which is asked once for each.
+func (n *native) passage(k probeKey) (span, bool) {
 	at, ok := n.probes[k]
 	delete(n.probes, k)
 	return at, ok
 }
 
 // ended is the end of the interval that had closed last.
-func (n *native) ended(at time.Time) (time.Time, bool) {
+func (n *native) ended(at int64) (time.Time, bool) {
 	i := n.completed(at)
 	if i == 0 {
 		return time.Time{}, false
 	}
-	return n.windows[i-1].end, true
+	return time.Unix(0, n.windows[i-1].end+n.wall), true
 }
 
 // ready reports whether the judge can judge.

@@ -105,8 +105,9 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, err
 }
 
-// supervision is how often an agent looks after a native hop.
-const supervision = 100 * time.Millisecond
+// supervision is how often an agent looks after a native hop: as often as without a schedule in
+// the fleet file. Its lease outlasts what a busy machine keeps a process from running.
+const supervision = time.Second
 
 // fleet is the demo's, with these intervals and kinds of hops.
 func (o *Options) fleet() (*inventory.Fleet, error) {
@@ -196,12 +197,15 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	defer cancel(nil)
 
 	for i, h := range r.path.hops {
-		w := &watcher{truth: truth{capacity: h.port.Speed, maxGap: r.o.Interval / minSamples}}
+		w := &watcher{
+			profile: &r.fleet.Profile, probes: map[probeKey]int64{},
+			polled: polled{link: link{capacity: h.port.Speed}, interval: int64(r.o.Interval)},
+		}
 		for j, sig := range signals {
 			w.buckets[j] = r.fleet.Profile.Signals[sig].Buckets
 		}
 		r.watchers, r.natives = append(r.watchers, w), append(r.natives, nil)
-		spawn(func(ctx context.Context) error { return w.watch(ctx, h.egress, r.o.Interval) })
+		spawn(func(ctx context.Context) error { return w.watch(ctx, h.egress) })
 		fmt.Fprintf(r.o.Live, "%s starts its agent (%d of %d)\n", h.device.Name, i+1, len(r.path.hops))
 	}
 	startup, giveUp := context.WithCancelCause(ctx)
@@ -209,16 +213,17 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	defer context.AfterFunc(run, func() { giveUp(context.Cause(run)) })()
 	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*max(r.o.Interval, r.o.NativeDt), errors.New("no measured value in time"))
 	defer done()
-	for _, a := range r.agents {
+	for i, a := range r.agents {
 		if err := a.ready(startup); err != nil {
 			return nil, err
 		}
+		a.judge = r.watchers[i]
 		spawn(a.follow)
 	}
 	for i, w := range r.watchers {
 		ready := w.ready
 		if r.path.hops[i].device.Platform == ebpf.Platform.Name {
-			n, err := startNative(r.path.hops[i].egress, &r.fleet.Profile, truth{capacity: w.capacity, buckets: w.buckets})
+			n, err := startNative(r.path.hops[i].egress, &r.fleet.Profile, w.link)
 			if err != nil {
 				return nil, fmt.Errorf("judge: %w", err)
 			}
@@ -398,7 +403,7 @@ func (r *runner) draw() {
 func (r *runner) hops() []Hop {
 	out := make([]Hop, 0, len(r.path.hops))
 	for i, h := range r.path.hops {
-		w, _ := r.watchers[i].newest()
+		w := r.watchers[i].now()
 		hop := Hop{
 			Device: h.device.Name, Kind: r.kind(i), IntervalNS: h.device.Interval.Nanoseconds(), Port: h.port.Name, Locator: h.name, CapacityBPS: h.port.Speed,
 			LoadBPS: w.load, ABWBPS: w.abw, ABWCPPM: w.abwc,

@@ -63,7 +63,7 @@ func TestWindowEnd(t *testing.T) {
 		{"no hop wrote, one hop without a window", -1, 102, 31, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			end, ok := r.windowEnd(tt.hop, 0, tt.s, []time.Time{at(tt.ms), at(tt.ms)})
+			end, ok := r.windowEnd(tt.hop, 0, tt.s, passingAt(tt.ms, 2))
 			if ok != (tt.want >= 0) || ok && !end.Equal(at(tt.want)) {
 				t.Errorf("%v, %v, want %d ms", end.Sub(t0), ok, tt.want)
 			}

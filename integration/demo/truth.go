@@ -3,7 +3,6 @@ package demo
 import (
 	"math/bits"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -13,92 +12,53 @@ import (
 // order in which per-signal arrays of this package are indexed.
 var signals = [...]quantize.Signal{quantize.MinABW, quantize.MinABWC}
 
-// reading is one look at a link's counter.
-type reading struct {
-	at   time.Time
-	bits uint64 // wire bits since the beginning
+// span is from when until when something happened, in ns of a hop's own clock.
+type span struct{ from, to int64 }
 
-	// gap is how far apart the two real readings were that an interpolated
-	// one lies between; 0 for a real one.
-	gap time.Duration
+// link is what the judge knows of a hop's cable.
+type link struct {
+	capacity uint64
+	buckets  [len(signals)]quantize.Buckets
 }
 
-// window is the truth about one averaging window, from a link's own counters.
-type window struct {
-	end  time.Time
-	load uint64 // bit/s
+// values are what a link's signals are for so many bits in a time.
+type values struct {
+	load uint64 // bit/s, rounded up
 	abw  uint64 // bit/s
 	abwc uint64 // ppm
 	s    [len(signals)]uint8
-
-	// vague: the judge itself was held up at one end of the window, and read
-	// the counter too far from there to know what was sent before.
-	vague bool
-
-	// also is what S is where frames at the window's edges were counted in its neighbours.
-	also [][len(signals)]uint8
 }
 
-// truth is the history of one hop, written by the judge's reader only.
-type truth struct {
-	capacity uint64
-	maxGap   time.Duration // of readings around a window's end; 0 for any
-	edge     time.Duration // above 0: S is of the last window; a frame so near an end may count for either side
-	buckets  [len(signals)]quantize.Buckets
-	windows  []window // by end
-}
-
-// interpolate is the counter at an instant between two readings.
-func interpolate(a, b reading, at time.Time) reading {
-	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-	return reading{at: at, bits: a.bits + uint64(share*float64(b.bits-a.bits)), gap: b.at.Sub(a.at)}
-}
-
-// add appends the window between two readings.
-func (t *truth) add(from, to reading) {
-	w := t.window(to.bits-from.bits, to.at.Sub(from.at), to.at)
-	w.vague = t.maxGap > 0 && max(from.gap, to.gap) > t.maxGap
-	t.windows = append(t.windows, w)
-}
-
-// window is one with so many bits.
-func (t *truth) window(sent uint64, dt time.Duration, end time.Time) window {
+func (l *link) values(sent uint64, dt time.Duration) values {
 	hi, lo := bits.Mul64(sent, uint64(time.Second))
-	w := window{end: end}
-	w.load, _ = bits.Div64(hi, lo, uint64(dt))
-	if w.load < t.capacity {
-		w.abw = t.capacity - w.load
+	lo, carry := bits.Add64(lo, uint64(dt)-1, 0)
+	var v values
+	v.load, _ = bits.Div64(hi+carry, lo, uint64(dt))
+	if v.load < l.capacity {
+		v.abw = l.capacity - v.load
 	}
-	w.abwc = w.abw * 1_000_000 / t.capacity // capacities of a demo are far below 2^44
-	w.s[0] = t.buckets[0].Bucket(w.abw)
-	w.s[1] = t.buckets[1].Bucket(w.abwc)
-	return w
+	v.abwc = v.abw * 1_000_000 / l.capacity // capacities of a demo are far below 2^44
+	v.s[0] = l.buckets[0].Bucket(v.abw)
+	v.s[1] = l.buckets[1].Bucket(v.abwc)
+	return v
 }
 
-// completed is how many windows had ended at an instant.
-func (t *truth) completed(at time.Time) int {
-	return sort.Search(len(t.windows), func(i int) bool { return t.windows[i].end.After(at) })
+// choices are the S that a hop's window may have by what was measured, of each signal: the
+// first is the likeliest. It is nil where nothing was measured well enough to judge by.
+type choices [][len(signals)]uint8
+
+// add adds S of both signals, once.
+func (c *choices) add(s [len(signals)]uint8) {
+	if !slices.Contains(*c, s) {
+		*c = append(*c, s)
+	}
 }
 
-// last returns the windows completed at an instant that a frame's S may be of, the newest
-// first: the last two, and of a hop that measures by itself the last one, or both where one
-// ended within t.edge of the instant. It is nil where the judge does not know them.
-func (t *truth) last(at time.Time) []window {
-	n, from := t.completed(at), 0
-	if from = n - 2; t.edge > 0 {
-		n, from = t.completed(at.Add(t.edge)), t.completed(at.Add(-t.edge))-1
-	}
-	if from < 0 {
-		return nil
-	}
-	var out []window
-	for i := n - 1; i >= from; i-- {
-		if t.windows[i].vague {
-			return nil
-		}
-		out = append(out, t.windows[i])
-	}
-	return out
+// past is the history of one hop.
+type past interface {
+	// possible is what S the hop may have had for a frame that was at it in this time, the
+	// newest window's first; nil where that is not known.
+	possible(at span) choices
 }
 
 // verdict is the judge's result for one probe.
@@ -111,17 +71,16 @@ type verdict struct {
 }
 
 // judge compares a received bucket and locating hop (-1: none, -2: something
-// else) with the worst bucket over the windows that each hop's S may be of at
+// else) with the worst bucket of what each hop's S may have been at
 // the frame's passage. Ties belong to the first hop; a hop only writes what is
 // strictly worse than what came in. The locator of a probe that is not exact is
 // judged by near.
-func judge(hops []*truth, passage []time.Time, sig int, initial, s uint8, hop int) verdict {
+func judge(hops []past, passage []span, sig int, initial, s uint8, hop int) verdict {
 	have := make([][]uint8, len(hops))
 	for i, h := range hops {
-		for _, w := range h.last(passage[i]) {
-			have[i] = append(have[i], w.s[sig])
-			for _, also := range w.also {
-				have[i] = append(have[i], also[sig])
+		for _, c := range h.possible(passage[i]) {
+			if !slices.Contains(have[i], c[sig]) {
+				have[i] = append(have[i], c[sig])
 			}
 		}
 		if have[i] == nil {
@@ -171,15 +130,4 @@ func next(choice []int, have [][]uint8) bool {
 func near(truth uint8, have [][]uint8, s uint8, hop int) bool {
 	off := func(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
 	return hop >= 0 && off(s, truth) <= 1 && slices.ContainsFunc(have[hop], func(b uint8) bool { return off(s, b) <= 1 })
-}
-
-// passages spreads the hops' instants between sending and arrival: a switch
-// rewrites a frame before its own queue, so the first hop's is the sending.
-func passages(n int, sent, arrived time.Time) []time.Time {
-	out := make([]time.Time, n)
-	step := arrived.Sub(sent) / time.Duration(n)
-	for i := range out {
-		out[i] = sent.Add(time.Duration(i) * step)
-	}
-	return out
 }

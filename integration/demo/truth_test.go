@@ -14,70 +14,59 @@ var t0 = time.Unix(1_700_000_000, 0)
 
 func at(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
 
-func newTruth(t testing.TB, capacity uint64) *truth {
+func newLink(t testing.TB, capacity uint64) link {
 	t.Helper()
-	tr := &truth{capacity: capacity}
+	l := link{capacity: capacity}
 	for i, name := range []string{"log-100M", "linear"} {
 		b, err := quantize.Preset(signals[i], name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr.buckets[i] = b
+		l.buckets[i] = b
 	}
-	return tr
+	return l
 }
 
-func TestWindowFromReadings(t *testing.T) {
-	tr := newTruth(t, 100_000_000)
-	tr.add(reading{at: at(0), bits: 1000}, reading{at: at(100), bits: 1000 + 3_000_000}) // 30 Mbit/s
-	w := tr.windows[0]
-	if w.load != 30_000_000 || w.abw != 70_000_000 || w.abwc != 700_000 || !w.end.Equal(at(100)) {
-		t.Errorf("window %+v, want 30 Mbit/s of 100 Mbit/s until 100 ms", w)
+func TestValues(t *testing.T) {
+	l := newLink(t, 100_000_000)
+	if v := l.values(3_000_000, 100*time.Millisecond); v.load != 30_000_000 || v.abw != 70_000_000 || v.abwc != 700_000 {
+		t.Errorf("%+v, want 30 Mbit/s of 100 Mbit/s", v)
 	}
-	tr.add(reading{at: at(100), bits: 0}, reading{at: at(200), bits: 12_000_000}) // more than the capacity
-	if w := tr.windows[1]; w.abw != 0 || w.s[0] != 0 || w.s[1] != 0 {
-		t.Errorf("an overloaded link has bandwidth left: %+v", w)
+	if v := l.values(1, 3*time.Second); v.load != 1 {
+		t.Errorf("%+v, want a load that is rounded up, as csig's", v)
 	}
-}
-
-func TestInterpolation(t *testing.T) {
-	got := interpolate(reading{at: at(90), bits: 900}, reading{at: at(110), bits: 1100}, at(100))
-	if got.bits != 1000 || !got.at.Equal(at(100)) || got.gap != 20*time.Millisecond {
-		t.Errorf("%+v, want 1000 bits at 100 ms, from readings 20 ms apart", got)
+	if v := l.values(12_000_000, 100*time.Millisecond); v.abw != 0 || v.s[0] != 0 || v.s[1] != 0 {
+		t.Errorf("an overloaded link has bandwidth left: %+v", v)
 	}
 }
 
-// TestVagueWindows: a window whose end the judge slept through is no truth, nor
-// is the next one, which begins there.
-func TestVagueWindows(t *testing.T) {
-	tr := newTruth(t, 100_000_000)
-	tr.maxGap = 20 * time.Millisecond
-	for i, gap := range []int{0, 20, 20, 21, 20, 20, 20} {
-		r := reading{at: at(100 * i), bits: uint64(i) * 3_000_000, gap: time.Duration(gap) * time.Millisecond}
-		if i > 0 {
-			tr.add(reading{at: at(100 * (i - 1)), bits: uint64(i-1) * 3_000_000, gap: time.Duration([]int{0, 20, 20, 21, 20, 20, 20}[i-1]) * time.Millisecond}, r)
+// row are the buckets of windows that end at 0, 100, 200 … ms.
+type row []uint8
+
+func (r row) possible(at span) (out choices) {
+	last := int(time.Duration(at.to-t0.UnixNano()) / (100 * time.Millisecond))
+	for i := last; i >= last-1; i-- {
+		if i < 0 {
+			return nil
 		}
+		out.add([len(signals)]uint8{r[i], r[i]})
 	}
-	for _, tt := range []struct {
-		ms    int
-		known bool
-	}{{150, false}, {250, true}, {350, false}, {450, false}, {550, false}, {650, true}} {
-		v := judge([]*truth{tr}, []time.Time{at(tt.ms)}, 0, 31, tr.windows[0].s[0], 0)
-		if v.known != tt.known || v.exact != tt.known {
-			t.Errorf("at %d ms: %+v, want known and exact %v", tt.ms, v, tt.known)
-		}
-	}
+	return out
 }
 
-// hops of given buckets: windows end at 0, 100, 200 … ms.
-func buckets(rows ...[]uint8) []*truth {
-	out := make([]*truth, 0, len(rows))
-	for _, row := range rows {
-		tr := new(truth)
-		for i, s := range row {
-			tr.windows = append(tr.windows, window{end: at(100 * i), s: [len(signals)]uint8{s, s}})
-		}
-		out = append(out, tr)
+func passingAt(ms, hops int) []span {
+	out := make([]span, hops)
+	for i := range out {
+		out[i] = span{at(ms).UnixNano(), at(ms).UnixNano()}
+	}
+	return out
+}
+
+// buckets are hops of given buckets.
+func buckets(rows ...[]uint8) []past {
+	out := make([]past, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, row(r))
 	}
 	return out
 }
@@ -88,7 +77,7 @@ func TestJudge(t *testing.T) {
 	idle := buckets([]uint8{31, 31, 31}, []uint8{31, 31, 31})
 	for _, tt := range []struct {
 		name string
-		hops []*truth
+		hops []past
 		ms   int // of passage
 		s    uint8
 		hop  int
@@ -113,11 +102,7 @@ func TestJudge(t *testing.T) {
 		{"before two windows", steady, 50, 4, 1, verdict{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			through := make([]time.Time, len(tt.hops))
-			for i := range through {
-				through[i] = at(tt.ms)
-			}
-			if got := judge(tt.hops, through, 0, 31, tt.s, tt.hop); got != tt.want {
+			if got := judge(tt.hops, passingAt(tt.ms, len(tt.hops)), 0, 31, tt.s, tt.hop); got != tt.want {
 				t.Errorf("judge: %+v, want %+v", got, tt.want)
 			}
 		})
@@ -133,10 +118,6 @@ func TestJudgeAcceptsExactlyWhatSwitchesDo(t *testing.T) {
 		rows := make([][]uint8, n)
 		for i := range rows {
 			rows[i] = rapid.SliceOfN(rapid.Uint8Range(0, 31), 3, 3).Draw(t, "row")
-		}
-		through := make([]time.Time, n)
-		for i := range through {
-			through[i] = at(250)
 		}
 		type result struct {
 			s   uint8
@@ -164,7 +145,7 @@ func TestJudgeAcceptsExactlyWhatSwitchesDo(t *testing.T) {
 		for r := range reachable {
 			exact = exact || r.s == s
 		}
-		v := judge(buckets(rows...), through, 0, 31, s, hop)
+		v := judge(buckets(rows...), passingAt(250, n), 0, 31, s, hop)
 		locator := reachable[result{s, hop}]
 		if !exact && hop >= 0 && v.s <= s+1 && s <= v.s+1 {
 			for _, b := range rows[hop][1:] {
@@ -179,7 +160,7 @@ func TestJudgeAcceptsExactlyWhatSwitchesDo(t *testing.T) {
 
 func TestMidBucketIsFarFromEdges(t *testing.T) {
 	for _, capacity := range []uint64{50_000_000, 80_000_000, 100_000_000} {
-		tr := newTruth(t, capacity)
+		tr := newLink(t, capacity)
 		for util := uint64(100_000); util <= 900_000; util += 50_000 {
 			load := midBucket(capacity, util, tr.buckets)
 			if load > capacity || load < capacity/100 {

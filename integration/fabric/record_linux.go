@@ -16,9 +16,10 @@ import (
 // RecordHead is how many bytes of each frame a Recorder keeps.
 const RecordHead = 64
 
-// Passed is one frame that a port was given to send, before its queue, or has received.
+// Passed is one frame that a port was given to send, before its queue.
 type Passed struct {
-	At    uint64 // CLOCK_MONOTONIC, ns
+	At    uint64 // CLOCK_MONOTONIC, ns: before all programs of the port
+	Until uint64 // and behind them: whatever they read of the clock and counted lies between
 	Bytes uint32 // from the destination address, without FCS and an offloaded VLAN tag
 	Head  [RecordHead]byte
 }
@@ -27,20 +28,21 @@ type Passed struct {
 func (f *Passed) L1Bits() uint64 { return 8 * (uint64(f.Bytes) + L1Overhead) }
 
 // Recorder keeps the time of every frame that leaves a port: a BPF program in front of all
-// others at tcx egress writes one record a frame. It shares no code with a data plane, and
-// so can serve as the truth about one. Methods are for one goroutine at a time.
+// others at tcx egress notes the time, one behind them writes a record. They share no code
+// with a data plane, and so can serve as the truth about one. Frames that a program between
+// them drops or redirects have no record. Methods are for one goroutine at a time.
 type Recorder struct {
-	port *Port
-	ring *ringbuf.Reader
-	lost *ebpf.Map
-	maps []*ebpf.Map
-	prog *ebpf.Program
-	at   link.Link
-	rec  ringbuf.Record
+	port  *Port
+	ring  *ringbuf.Reader
+	lost  *ebpf.Map
+	maps  []*ebpf.Map
+	progs []*ebpf.Program
+	at    []link.Link
+	rec   ringbuf.Record
 }
 
 const (
-	recordSize  = 16 + RecordHead
+	recordSize  = 24 + RecordHead
 	recordRing  = 16 << 20 // a second of 180,000 frames
 	recordSlack = 2 * time.Millisecond
 	noWakeup    = 1 // BPF_RB_NO_WAKEUP: who reads looks every recordSlack
@@ -48,18 +50,7 @@ const (
 
 // Record starts a recorder, which needs the right to load BPF programs outside any user
 // namespace; close it after use.
-func (p *Port) Record() (*Recorder, error) { return p.record(ebpf.AttachTCXEgress, link.Head()) }
-
-// RecordBehind records behind the programs that are at the port's tcx egress by now.
-func (p *Port) RecordBehind() (*Recorder, error) { return p.record(ebpf.AttachTCXEgress, link.Tail()) }
-
-// RecordArrivals records the frames that the port receives instead, behind the far end's queue. At is
-// when the device got each, by the wall clock, while any socket asks the kernel for timestamps; else 0.
-func (p *Port) RecordArrivals() (*Recorder, error) {
-	return p.record(ebpf.AttachTCXIngress, link.Head())
-}
-
-func (p *Port) record(where ebpf.AttachType, anchor link.Anchor) (_ *Recorder, err error) {
+func (p *Port) Record() (_ *Recorder, err error) {
 	r := &Recorder{port: p}
 	defer func() {
 		if err != nil {
@@ -75,34 +66,75 @@ func (p *Port) record(where ebpf.AttachType, anchor link.Anchor) (_ *Recorder, e
 		return nil, err
 	}
 	r.maps = append(r.maps, r.lost)
-	clock := asm.Instructions{asm.FnKtimeGetNs.Call()}
-	if where == ebpf.AttachTCXIngress {
-		const tstamp = 152 // of struct __sk_buff: frames may wait before they are here
-		clock = asm.Instructions{asm.LoadMem(asm.R0, asm.R6, tstamp, asm.DWord)}
-	}
-	if r.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "record", Type: ebpf.SchedCLS, License: "GPL", Instructions: recording(clock, ring.FD(), r.lost.FD())}); err != nil {
+	// A processor is at one frame of the port at a time from the first program to the last.
+	began, err := ebpf.NewMap(&ebpf.MapSpec{Name: "began", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	if err != nil {
 		return nil, err
 	}
+	r.maps = append(r.maps, began)
 	if r.ring, err = ringbuf.NewReader(ring); err != nil {
 		return nil, err
 	}
-	err = p.node.Do(func() (err error) {
-		r.at, err = link.AttachTCX(link.TCXOptions{Interface: p.index, Program: r.prog, Attach: where, Anchor: anchor})
-		return err
-	})
-	return r, err
+	// The last one first: it writes nothing before the other has begun.
+	for _, p := range []struct {
+		name   string
+		code   asm.Instructions
+		anchor link.Anchor
+	}{{"record", recording(ring.FD(), r.lost.FD(), began.FD()), link.Tail()}, {"begin", beginning(began.FD()), link.Head()}} {
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: p.name, Type: ebpf.SchedCLS, License: "GPL", Instructions: p.code})
+		if err != nil {
+			return nil, err
+		}
+		r.progs = append(r.progs, prog)
+		err = r.port.node.Do(func() error {
+			at, err := link.AttachTCX(link.TCXOptions{Interface: r.port.index, Program: prog, Attach: ebpf.AttachTCXEgress, Anchor: p.anchor})
+			if err == nil {
+				r.at = append(r.at, at)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
-// recording is the program: time by a clock, length and head of the frame to the ring, and a count of
-// those that did not fit.
-func recording(clock asm.Instructions, ring, lost int) asm.Instructions {
+// beginning is the first program: the time to the processor's place for it.
+func beginning(began int) asm.Instructions {
+	const key = -8
+	return asm.Instructions{
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R6, asm.R0),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, began), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "next"),
+		asm.StoreMem(asm.R0, 0, asm.R6, asm.DWord),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
+		asm.Return(),
+	}
+}
+
+// recording is the last program: both times, length and head of the frame to the ring, and a
+// count of those that did not fit.
+func recording(ring, lost, began int) asm.Instructions {
 	const rec, key = -recordSize, -recordSize - 8
-	return append(append(asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}, clock...), asm.Instructions{
-		asm.StoreMem(asm.RFP, rec, asm.R0, asm.DWord),
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, rec+8, asm.R0, asm.DWord),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, began), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "next"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "next"), // the first program is not there yet
+		asm.StoreMem(asm.RFP, rec, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R6, 0, asm.Word), // __sk_buff.len
-		asm.StoreMem(asm.RFP, rec+8, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, rec+16, asm.R1, asm.DWord),
 		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, rec+16), asm.Mov.Imm(asm.R4, RecordHead),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, rec+24), asm.Mov.Imm(asm.R4, RecordHead),
 		asm.FnSkbLoadBytes.Call(), // zeros where the frame is shorter
 		asm.LoadMapPtr(asm.R1, ring),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, rec), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
@@ -116,7 +148,7 @@ func recording(clock asm.Instructions, ring, lost int) asm.Instructions {
 		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
 		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
 		asm.Return(),
-	}...)
+	}
 }
 
 // Read appends the frames that have passed since the last call, nearly in order: frames of two
@@ -135,8 +167,8 @@ func (r *Recorder) Read(dst []Passed) ([]Passed, error) {
 			return dst, fmt.Errorf("%s: read recorded frames: %w", r.port, err)
 		}
 		b := r.rec.RawSample
-		f := Passed{At: binary.NativeEndian.Uint64(b), Bytes: uint32(binary.NativeEndian.Uint64(b[8:]))}
-		copy(f.Head[:], b[16:])
+		f := Passed{At: binary.NativeEndian.Uint64(b), Until: binary.NativeEndian.Uint64(b[8:]), Bytes: uint32(binary.NativeEndian.Uint64(b[16:]))}
+		copy(f.Head[:], b[24:])
 		dst = append(dst, f)
 	}
 }
@@ -152,14 +184,14 @@ func (r *Recorder) Lost() (n uint64, err error) {
 // Close ends the recorder.
 func (r *Recorder) Close() error {
 	var errs []error
-	if r.at != nil {
-		errs = append(errs, r.at.Close())
+	for _, l := range r.at {
+		errs = append(errs, l.Close())
 	}
 	if r.ring != nil {
 		errs = append(errs, r.ring.Close())
 	}
-	if r.prog != nil {
-		errs = append(errs, r.prog.Close())
+	for _, p := range r.progs {
+		errs = append(errs, p.Close())
 	}
 	for _, m := range r.maps {
 		errs = append(errs, m.Close())
