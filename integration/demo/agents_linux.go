@@ -124,16 +124,16 @@ func (p *proc) follow(ctx context.Context) error {
 
 func (p *proc) record(s *api.Status) {
 	port := &s.Ports[0]
+	if p.judge != nil && port.WindowStart != nil && port.WindowEnd != nil && len(port.Signals) == len(signals) {
+		p.judge.mu.Lock() // not with p.mu: the judge takes that one last
+		p.judge.states(stated{port.WindowStart.UnixNano(), port.WindowEnd.UnixNano(), port.WindowErrorNS})
+		p.judge.mu.Unlock()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = s
 	if port.WindowEnd == nil || len(port.Signals) != len(signals) {
 		return
-	}
-	if p.judge != nil && port.WindowStart != nil {
-		p.judge.mu.Lock()
-		p.judge.states(stated{port.WindowStart.UnixNano(), port.WindowEnd.UnixNano(), port.WindowErrorNS})
-		p.judge.mu.Unlock()
 	}
 	rec := programmed{at: port.Signals[0].ProgrammedAt, windowEnd: *port.WindowEnd, lease: time.Duration(s.LeaseNS)}
 	if n := len(p.history); n > 0 && !rec.at.After(p.history[n-1].at) {
