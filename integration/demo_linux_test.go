@@ -97,25 +97,17 @@ func mayLoad(t *testing.T, arg string) bool {
 	return false
 }
 
-// exactDemo wants every sample of the steady state exact, in one run of three at the
-// latest: a machine that keeps an agent or a load from its turn for longer than Δt makes
-// a load of its own, which the judge cannot always judge, but does not do so each time;
-// a csig that is wrong for one sample in a thousand is so in each run. And no machine is
-// an excuse for one sample in ten. A run from which a busy machine leaves too little to
-// judge counts as none.
+// exactDemo wants every sample of the steady state exact: no machine is an excuse for a wrong
+// one. A run of which a busy machine left a part unjudged, or lost or delayed probes, is made again.
 func exactDemo(t *testing.T, dir string, cred *syscall.Credential, v variant) {
 	t.Helper()
-	judged := 0
-	for range 9 {
+	for range 5 {
 		err := runDemo(t, dir, cred, v)
 		if err == nil {
 			return
 		}
 		t.Log(err)
-		if !errors.Is(err, errBusy) {
-			judged++
-		}
-		if judged == 3 || errors.Is(err, errOften) {
+		if errors.Is(err, errWrong) {
 			break
 		}
 	}
@@ -192,8 +184,12 @@ func checkKinds(t *testing.T, r *demo.Result, v variant) error {
 	return nil
 }
 
-// errOften is of a run whose samples are wrong too often for an accident.
-var errOften = errors.New("more than one in ten")
+// errWrong is of a run with a sample that is wrong.
+var errWrong = errors.New("wrong")
+
+// mostUnjudged is how many of a hundred probes may have no judge: what a machine kept from its
+// turn costs, and no place for a fault to hide.
+const mostUnjudged = 5
 
 // errBusy is of a run without a clear result, since the machine was late with it.
 var errBusy = errors.New("the machine is too busy")
@@ -203,18 +199,14 @@ func checkSamples(r *demo.Result) error {
 	s := r.Summary
 	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
 	switch {
-	case s.Lost != 0:
-		return fmt.Errorf("%d of %d probes are lost", s.Lost, s.Probes)
+	case s.Exact != steady || s.WrongLocator != 0:
+		return fmt.Errorf("%w: of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", errWrong, steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
 	case s.Probes < 1000: // 1,600 on a machine that has the time
 		return fmt.Errorf("%w: %d probes sent in 8 s", errBusy, s.Probes)
-	case steady < s.Probes/2:
+	case s.Lost != 0:
+		return fmt.Errorf("%d of %d probes are lost", s.Lost, s.Probes)
+	case steady < s.Probes/2 || s.Unjudged > s.Probes*mostUnjudged/100:
 		return fmt.Errorf("%w: of %d probes %d were on their way near a load step and %d had no judge", errBusy, s.Probes, s.Settling, s.Unjudged)
-	case s.Exact != steady || s.WrongLocator != 0:
-		err := fmt.Errorf("of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
-		if s.Exact < steady*9/10 {
-			err = fmt.Errorf("%w: %w", errOften, err)
-		}
-		return err
 	case s.AgeP50 <= 0 || s.AgeP99 < s.AgeP50:
 		return fmt.Errorf("the signal's age is %v at the median and %v at p99", s.AgeP50, s.AgeP99)
 	case s.AgeP99 > 200*time.Millisecond:

@@ -54,7 +54,18 @@ func (r *runner) judge(rec received) {
 		seen = false // the fail-safe of an agent that was kept from running is no signal to judge
 	}
 	if seen {
-		v = judge(hops, through, rec.sig, r.fleet.Profile.Initial(sig), p.S, hopIndex)
+		initial := r.fleet.Profile.Initial(sig)
+		v = judge(hops, through, rec.sig, initial, p.S, hopIndex)
+		if v.known && !(v.exact && v.locator) { // S of an agent that missed its turns is neither right nor made up
+			for i, h := range hops {
+				if h, ok := h.(*polled); ok {
+					hops[i] = overdue{h}
+				}
+			}
+			if late := judge(hops, through, rec.sig, initial, p.S, hopIndex); late.exact && late.locator {
+				v = verdict{}
+			}
+		}
 	}
 	if p.Unjudged = !v.known; v.known {
 		p.Exact = v.exact && rec.tagged

@@ -133,7 +133,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "    wrong locator\t%d\n", s.WrongLocator)
 	fmt.Fprintf(tw, "  settling\t%d\twithin %v of a load step, counted apart\n", s.Settling, settled)
 	if s.Unjudged > 0 {
-		fmt.Fprintf(tw, "  unjudged\t%d\tmore than an edge of S was in doubt, or a lease had expired\n", s.Unjudged)
+		fmt.Fprintf(tw, "  unjudged\t%d\tS was in doubt, or an agent was kept from running\n", s.Unjudged)
 	}
 	fmt.Fprintf(tw, "  lost\t%d\n", s.Lost)
 	fmt.Fprintf(tw, "  age of the signal\t%.1f ms\tmedian, p99 %.1f ms: end of the window to arrival\n", ms(s.AgeP50), ms(s.AgeP99))

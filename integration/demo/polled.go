@@ -134,8 +134,23 @@ func (p *polled) windows(at span) (out []stated) {
 	return out
 }
 
-func (p *polled) possible(at span) (out choices) {
-	for _, w := range p.windows(at) {
+func (p *polled) possible(at span) choices { return p.all(p.windows(at)) }
+
+// overdue is the history of a hop by what its agent has read last, however late that is: an agent
+// that was kept from running advertises it until its lease ends.
+type overdue struct{ *polled }
+
+func (p overdue) possible(at span) choices {
+	n := sort.Search(len(p.stated), func(i int) bool { return p.stated[i].end > at.to })
+	last := p.stated[max(n-2, 0):n]
+	if n == 0 || last[len(last)-1].end < at.from-max(4*p.interval, int64(400*time.Millisecond)) {
+		return nil
+	}
+	return p.all(append(slices.Clone(last), p.windows(at)...))
+}
+
+func (p *polled) all(windows []stated) (out choices) {
+	for _, w := range windows {
 		s := p.choices(w)
 		if s == nil {
 			return nil

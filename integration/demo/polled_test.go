@@ -74,6 +74,24 @@ func TestPolledWindows(t *testing.T) {
 	}
 }
 
+// An agent that missed its turns is late with what it read last, and with nothing else; for no
+// longer than its lease.
+func TestPolledOverdue(t *testing.T) {
+	p := polls(t, 1500, 1, 2)
+	for _, w := range []stated{{0, 100, 0}, {100, 200, 0}, {200, 300, 0}} {
+		p.states(stated{w.start*ms64 + ms64/2, w.end*ms64 + ms64/2, 0})
+	}
+	full, free := p.abw(6_000_000, 100*ms64), p.abw(1_200_000, 100*ms64)
+	for at, want := range map[int64][]uint8{650: {full, free}, 750: nil} {
+		got := abwOf(overdue{p}.possible(span{at * ms64, at * ms64}))
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(slices.Compact(got), want) {
+			t.Errorf("at %d ms: %v, want %v", at, got, want)
+		}
+	}
+}
+
 // What a counter had is between what had left and the frame after that, at either end of the
 // time in which the agent may have read it; all sums between are right, and no others.
 func TestPolledSums(t *testing.T) {

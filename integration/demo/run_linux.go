@@ -211,7 +211,7 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	startup, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	defer context.AfterFunc(run, func() { giveUp(context.Cause(run)) })()
-	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*max(r.o.Interval, r.o.NativeDt), errors.New("no measured value in time"))
+	startup, done := context.WithTimeoutCause(startup, 15*time.Second+10*max(r.o.Interval, r.o.NativeDt, supervision), errors.New("no measured value in time"))
 	defer done()
 	for i, a := range r.agents {
 		if err := a.ready(startup); err != nil {

@@ -66,6 +66,9 @@ func TestRecorder(t *testing.T) {
 		if all[i].Bytes != LoadFrame || all[i].Head[12] != 8 || all[i].Head[13] != 0 {
 			t.Fatalf("frame %d: %+v", i, all[i])
 		}
+		if all[i].Until < all[i].At || all[i].Until-all[i].At > uint64(time.Minute) {
+			t.Fatalf("frame %d was at the port from %d to %d", i, all[i].At, all[i].Until)
+		}
 		if i > 0 && all[i].At+uint64(time.Second) < all[i-1].At {
 			t.Fatalf("frame %d a second before the one before", i)
 		}
