@@ -36,6 +36,8 @@ struct port {
 	u64 deadline;		/* of CLOCK_MONOTONIC, in ns: from here on the port advertises stale */
 	u64 interval;		/* ns */
 	u64 capacity;		/* bytes that the link sends in an interval; 0: not known */
+	u64 pace;		/* ticks that a byte takes of the link, times 2^20; 0: not known */
+	u64 hold;		/* ticks that what the device's queues hold unseen takes at most */
 	u32 slot;		/* of its state and its statistics */
 	u16 overhead;		/* bytes a frame has on the wire beyond those that the kernel sees */
 	u16 shortest;		/* bytes that the device fills shorter frames up to; 0: none */
@@ -48,7 +50,7 @@ struct port {
 	u8 strip;		/* when it removes any: those of tags together */
 	u8 pass_stale;		/* while it is stale, tags pass untouched */
 	u32 version;		/* another one for each entry that is written */
-	u32 held;		/* bytes that the device's queues hold, where no shaper shows what waits */
+	u32 pad;
 	struct signal signals[SIGNALS];
 };
 
@@ -62,12 +64,13 @@ struct state {
 	u64 last;	/* bytes of the interval before */
 	u64 total;	/* bytes of all that have closed */
 	u64 lost;	/* of bytes, what the queue has dropped */
-	u64 ahead;	/* bytes of former ones that were, or may have been, sent in the open one or later */
-	u64 sent;	/* by the shaper's counter, at the beginning of the open one, or less */
+	u64 free;	/* tick at which the link has sent all frames, one after the other */
+	u64 seen;	/* sent_by at the last frame */
+	u64 sent;	/* of sent_by, what intervals that have closed have counted */
 	u32 shaper;	/* handle of the queue that counts sent; 0: none */
-	u32 queued;	/* bytes that the last frame found waiting */
-	u32 largest;	/* of the frames that may have waited */
-	u32 busy;	/* a frame found others waiting: 2 in the open interval, 1 in the one before */
+	u32 frame;	/* of the last frame, on the wire */
+	u32 waited;	/* whether it may have waited */
+	u32 pad;
 };
 
 struct stats {
@@ -157,14 +160,17 @@ inline_fn u32 csig(const struct port *p, u16 tpid)
  * that comes to a full one, so it was that frame; where several processors send, or a queue
  * drops others, its size stands for theirs. tbf drops single segments of a frame: one drop is
  * one segment, so that never more is taken back than was dropped. */
-inline_fn void drops(const struct Qdisc *q, struct state *s)
+inline_fn void drops(const struct Qdisc *q, const struct port *p, struct state *s)
 {
 	u32 now = q->qstats.drops, seen = *(volatile u32 *)&s->drops, n = now - seen;
 
 	if (!n || __sync_val_compare_and_swap(&s->drops, seen, now) != seen)
 		return;
-	if (n < 1 << 16)	/* else it is another queue, which counts from 0 */
-		__sync_fetch_and_add(&s->lost, (u64)n * *(volatile u32 *)&s->size);
+	if (n < 1 << 16) {	/* else it is another queue, which counts from 0 */
+		u64 bytes = (u64)n * *(volatile u32 *)&s->size;
+		__sync_fetch_and_add(&s->lost, bytes);
+		__sync_fetch_and_add(&s->free, -(bytes * p->pace >> 20));
+	}
 }
 
 /* past is how many of the edges x has reached, 0 to 31. */
@@ -213,30 +219,30 @@ inline_fn u64 sent_by(const struct Qdisc *q, const struct port *p)
 }
 
 inline_fn u64 least(u64 a, u64 b) { return a < b ? a : b; }
-inline_fn u64 most(u64 a, u64 b) { return a > b ? a : b; }
 
-/* unsent is how many of so many bytes the link cannot have sent in n intervals. */
-inline_fn u64 unsent(const struct port *p, u64 bytes, u64 n)
+/* A tick is 1/64 ns: what a short frame takes of a fast link is a few. */
+#define TICKS(ns) ((u64)(ns) << 6)
+
+/* after is how many bytes the link sends after an instant, where it is free then. */
+inline_fn u64 after(const struct port *p, u64 free, u64 ns)
 {
-	return bytes / p->capacity >= n ? bytes - n * p->capacity : 0;
+	s64 rest = free - TICKS(ns);
+
+	return rest > 0 && p->pace ? (least(rest, 1ULL << 43) << 20) / p->pace : 0;
 }
 
 /* LATE is how much later than it is due a shaper may send, in ns: its timer is the kernel's. */
 #define LATE 100000
 
-/* passing is at least what the link sends in so many ns of an interval. */
-inline_fn u64 passing(const struct port *p, u64 ns)
-{
-	return (p->capacity * ((ns << 10) / p->interval + 1) >> 10) + 1;
-}
-
 /* roll closes the interval if it is over. One processor does it; frames that others
  * account in between count for either interval. What a queue was given is not sent: what a shaper
  * has sent, its counter says; of another queue, what the link cannot have sent yet is of the next
- * interval. What may be of either, because frames waited when the interval ended, counts in both. */
+ * interval. A counter is read behind the interval's end: where the last frame may have waited,
+ * what was sent since that counts in both intervals. */
 inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s, u64 now)
 {
-	u64 start = *(volatile u64 *)&s->start;
+	u64 start = *(volatile u64 *)&s->start, seen = *(volatile u64 *)&s->seen, free = *(volatile u64 *)&s->free;
+	u32 waited = *(volatile u32 *)&s->waited;
 
 	if (!start) {
 		__sync_val_compare_and_swap(&s->start, 0, now);
@@ -251,53 +257,56 @@ inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s
 	start += n * p->interval;
 	u64 given = __sync_fetch_and_and(&s->bytes, 0), lost = __sync_fetch_and_and(&s->lost, 0);
 	given -= least(lost, given);
-	u64 ahead = *(volatile u64 *)&s->ahead, bytes = ahead + given, last = n == 1 ? bytes : 0;
-	u64 sent = 0, waits = 0, late = 0;
-	u32 shaper = shapes(q) ? q->handle : 0, busy = *(volatile u32 *)&s->busy;
+	u64 total = __sync_fetch_and_add(&s->total, given) + given, again = 0, sent, last = given;
+	u32 shaper = shapes(q) ? q->handle : 0;
 	if (shaper) {
 		sent = sent_by(q, p);
-		waits = q->qstats.backlog + (u64)q->q.qlen * p->overhead;
-		if (shaper == s->shaper && sent >= s->sent)
-			bytes = sent - s->sent;
+		if (waited)
+			again = sent - seen;
+	} else {
+		sent = total - least(after(p, free, start), total);
 	}
-	ahead = 0;
-	if (p->capacity) {
-		/* What may have waited behind the interval's last frame, whenever that came. */
-		u64 queued = *(volatile u32 *)&s->queued;
-		u64 waited = busy ? least(queued + queued / 2 + *(volatile u32 *)&s->size, bytes) : 0;
-		u64 over = most(unsent(p, bytes, n), unsent(p, waited, n - 1));
-		if (n == 1)
-			last = least(bytes, p->capacity);
-		else if (waits)
-			last = p->capacity;
-		else
-			last = least(most(unsent(p, bytes, n - 1), unsent(p, waited, n - 2)), p->capacity);
-		if (shaper) {
-			/* It has sent some since the interval ended, beside a frame that was on its way: until
-			 * this reading of the clock, where this processor was held up. */
-			now = bpf_ktime_get_ns();
-			late = passing(p, now - start + LATE) + *(volatile u32 *)&s->largest;
-			late = least(late, waits ? bytes : over);
-			ahead = waits + late;
-		} else {
-			ahead = least(over, p->held);
-		}
+	int same = shaper == s->shaper && sent >= s->sent && sent >= seen;
+	if (same)
+		last = sent - s->sent;
+	else
+		again = 0;
+	if (n > 1) {	/* frames came in the first one alone */
+		u64 late = free + (shaper ? TICKS(LATE) : 0);
+		last = after(p, late, start - p->interval) - after(p, late, start);
+		if (shaper && !waited)
+			last = 0;
+		else if (shaper && same)
+			last = q->qstats.backlog ? p->capacity : least(last, again);
 	}
+	if (p->capacity)
+		last = least(last, p->capacity);
 	u64 own = own_by(p, last);
 	/* A processor that was held up writes nothing over the interval after its own. */
 	if (*(volatile u64 *)&s->start == start) {
-		*(volatile u64 *)&s->ahead = ahead;
-		*(volatile u64 *)&s->sent = sent - late;
+		*(volatile u64 *)&s->sent = sent - again;
 		*(volatile u32 *)&s->shaper = shaper;
 		*(volatile u64 *)&s->last = last;
 		*(volatile u64 *)&s->own = own;
 	}
-	if (busy)
-		*(volatile u32 *)&s->busy = busy - 1;
-	else
-		*(volatile u32 *)&s->largest = 0;
-	__sync_fetch_and_add(&s->total, given);
 	*(volatile u64 *)&s->closed = 1;
+}
+
+/* queued notes what the frame finds waiting: the link is not free before that is sent, and where
+ * no more waits than it shows not much later. */
+inline_fn void queued(const struct Qdisc *q, const struct port *p, struct state *s, u64 now)
+{
+	u64 free = *(volatile u64 *)&s->free, waits = least(q->qstats.backlog, 1 << 30) + (u64)q->q.qlen * p->overhead;
+	u64 from = TICKS(now) + (waits * p->pace >> 20), to = from + p->hold;
+
+	if (shapes(q)) {
+		to = from + (*(volatile u32 *)&s->frame * p->pace >> 20);
+		*(volatile u64 *)&s->seen = sent_by(q, p);
+	}
+	u64 is = free < from ? from : least(free, to);
+	if (is != free)
+		__sync_val_compare_and_swap(&s->free, free, is);
+	*(volatile u32 *)&s->waited = is > TICKS(now);
 }
 
 inline_fn u32 wide_s(const struct signal *g, u64 x)
@@ -515,12 +524,9 @@ int csig_egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	struct sk_buff *k = bpf_cast_to_kern_ctx(skb);
 	const struct Qdisc *q = k->dev->qdisc;
-	drops(q, s);
+	drops(q, p, s);
 	roll(q, p, s, now);
-	u32 queued = q->qstats.backlog;
-	*(volatile u32 *)&s->queued = queued;
-	if (queued)
-		*(volatile u32 *)&s->busy = 2;
+	queued(q, p, s, now);
 	n->frames++;
 	int stale = now >= p->deadline || !*(volatile u64 *)&s->closed;
 	u32 when = stale ? ALWAYS | WHILE_STALE : ALWAYS;
@@ -543,8 +549,8 @@ int csig_egress(struct __sk_buff *skb)
 	u32 segments;
 	u64 size = wire(skb, p, q, &segments);
 	*(volatile u32 *)&s->size = segments > 1 ? (u32)size / segments : size;
-	if (size > *(volatile u32 *)&s->largest)
-		*(volatile u32 *)&s->largest = size;
+	*(volatile u32 *)&s->frame = size;
+	__sync_fetch_and_add(&s->free, size * p->pace >> 20);
 	__sync_fetch_and_add(&s->bytes, size);
 	return TCX_NEXT;
 }

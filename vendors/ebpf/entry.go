@@ -80,7 +80,7 @@ func entryOf(s *vendors.Setup, p *vendors.PortSetup) planePort {
 // setupPart is what of an entry entryOf has made.
 func setupPart(e planePort) planePort {
 	e.Deadline, e.Interval, e.Capacity, e.Slot, e.Version = 0, 0, 0, 0, 0
-	e.Shortest, e.Held = 0, 0
+	e.Shortest, e.Pace, e.Hold = 0, 0, 0
 	for i := range e.Signals {
 		g := &e.Signals[i]
 		*g = planeSignal{Carried: g.Carried, Max: g.Max}

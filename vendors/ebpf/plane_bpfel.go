@@ -18,6 +18,8 @@ type planePort struct {
 	Deadline uint64
 	Interval uint64
 	Capacity uint64
+	Pace     uint64
+	Hold     uint64
 	Slot     uint32
 	Overhead uint16
 	Shortest uint16
@@ -34,7 +36,7 @@ type planePort struct {
 	Strip       uint8
 	PassStale   uint8
 	Version     uint32
-	Held        uint32
+	Pad         uint32
 	Signals     [4]planeSignal
 }
 
@@ -60,22 +62,23 @@ type planeSignal struct {
 }
 
 type planeState struct {
-	_       structs.HostLayout
-	Start   uint64
-	Bytes   uint64
-	Own     uint64
-	Drops   uint32
-	Size    uint32
-	Closed  uint64
-	Last    uint64
-	Total   uint64
-	Lost    uint64
-	Ahead   uint64
-	Sent    uint64
-	Shaper  uint32
-	Queued  uint32
-	Largest uint32
-	Busy    uint32
+	_      structs.HostLayout
+	Start  uint64
+	Bytes  uint64
+	Own    uint64
+	Drops  uint32
+	Size   uint32
+	Closed uint64
+	Last   uint64
+	Total  uint64
+	Lost   uint64
+	Free   uint64
+	Seen   uint64
+	Sent   uint64
+	Shaper uint32
+	Frame  uint32
+	Waited uint32
+	Pad    uint32
 }
 
 type planeStats struct {

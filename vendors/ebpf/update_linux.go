@@ -194,7 +194,8 @@ func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (p
 	e, shift := p.entry, 0
 	e.Capacity = capacity(u.Rate, d.setup.Measure.Interval)
 	egress := d.links.Egress[p.setup.Port]
-	e.Shortest, e.Held = shortest(&egress), held(&egress)
+	e.Shortest, e.Pace = shortest(&egress), pace(u.Rate)
+	e.Hold = hold(held(&egress), e.Pace)
 	if d.setup.Layout == quantize.UEC {
 		shift = 1
 	}
@@ -260,7 +261,8 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		last := s.Last
 		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
 			// No frame has closed the interval that was idle.
-			last = lastOf(s.Ahead+s.Bytes-min(s.Lost, s.Bytes), (now-s.Start)/interval, p.entry.Capacity)
+			end := s.Start + (now-s.Start)/interval*interval
+			last = min(after(s.Free, p.entry.Pace, end-interval)-after(s.Free, p.entry.Pace, end), p.entry.Capacity)
 		}
 		for i := range m.S {
 			if g := &p.entry.Signals[i]; g.Carried != 0 && g.Queue == 0 {
@@ -280,22 +282,6 @@ func capacity(rate uint64, interval time.Duration) uint64 {
 	}
 	n, _ := bits.Div64(high, low, uint64(nsBits))
 	return n
-}
-
-// lastOf is how many bytes the last of n intervals had, where so many waited or were accounted at
-// the first of them, and the link sends so many in each (roll, of csig.bpf.c).
-func lastOf(bytes, n, capacity uint64) uint64 {
-	full := uint64(0)
-	if capacity > 0 {
-		full = bytes / capacity
-	}
-	switch {
-	case full >= n:
-		return capacity
-	case full == n-1:
-		return bytes - full*capacity
-	}
-	return 0
 }
 
 // coarse says why intervals are shorter than one frame may take, which is counted whole where
