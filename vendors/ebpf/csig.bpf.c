@@ -231,9 +231,6 @@ inline_fn u64 after(const struct port *p, u64 free, u64 ns)
 	return rest > 0 && p->pace ? (least(rest, 1ULL << 43) << 20) / p->pace : 0;
 }
 
-/* LATE is how much later than it is due a shaper may send, in ns: its timer is the kernel's. */
-#define LATE 100000
-
 /* roll closes the interval if it is over. One processor does it; frames that others
  * account in between count for either interval. What a queue was given is not sent: what a shaper
  * has sent, its counter says; of another queue, what the link cannot have sent yet is of the next
@@ -261,18 +258,16 @@ inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s
 	u32 shaper = shapes(q) ? q->handle : 0;
 	if (shaper) {
 		sent = sent_by(q, p);
-		if (waited)
+		if (waited && seen <= sent)
 			again = sent - seen;
 	} else {
 		sent = total - least(after(p, free, start), total);
 	}
-	int same = shaper == s->shaper && sent >= s->sent && sent >= seen;
+	int same = shaper == s->shaper && sent >= s->sent; /* else it counts from 0 */
 	if (same)
 		last = sent - s->sent;
-	else
-		again = 0;
-	if (n > 1) {	/* frames came in the first one alone */
-		u64 late = free + (shaper ? TICKS(LATE) : 0);
+	if (n > 1) {	/* frames came in the first one alone; a shaper's timer may be late by an interval */
+		u64 late = free + (shaper ? TICKS(p->interval) : 0);
 		last = after(p, late, start - p->interval) - after(p, late, start);
 		if (shaper && !waited)
 			last = 0;
