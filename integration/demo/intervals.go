@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -16,24 +17,39 @@ const maxUnsure = 4
 // keptWindows are as many as probes that wait for their judge may need, of 100 us.
 const keptWindows = 1 << 16
 
+// maxSkew is how much later than a shaper counts a frame the kernel stamps it, at most: an
+// interrupt may lie between.
+const maxSkew = int64(200 * time.Microsecond)
+
 // intervals makes the windows of a hop that measures by itself from its single frames. They
-// begin at whole lengths of the hop's own clock. Of each frame is known when the data plane
-// had not begun with it yet, and when it was done: its reading of the clock and its counting
-// lie between, and that is all that a frame may be on the wrong side of an end by.
+// begin at whole lengths of the hop's own clock. The first frame behind an end closes the
+// interval, and reads then how much the shaper has sent. Of each frame is known when the data
+// plane had not begun with it yet, when it was done, and when the frame had left the shaper:
+// the data plane's look at the clock and at the shaper's counter lies between the first two, and
+// the counter counts the frame not before the second, and at the third at the latest.
 type intervals struct {
 	link
-	phase, length int64  // ns
-	first         int64  // which interval is open; its end closes next
-	frames        []pass // by from; those that may be of the open interval, or later
+	phase, length int64   // ns
+	first         int64   // which interval is open; its end closes next
+	frames        []*pass // by from; those that may be of the open interval, or later, and some before
+	queue         []*pass // of them, those that have not left yet, by to
 	windows       []window
-	vague         int64  // up to here some record is missing
-	waiting       uint64 // bits that the link cannot have sent by the end of the last window
+	vague         int64 // up to here some record is missing
 }
 
-// pass is one frame, or the closing of an interval.
+// pass is one frame.
 type pass struct {
 	span
 	bits uint64
+	left int64 // 0: it has not, by what is known
+}
+
+// counted is when the shaper counted the frame.
+func (p *pass) counted() span {
+	if p.left == 0 {
+		return span{math.MaxInt64, math.MaxInt64}
+	}
+	return span{max(p.to, p.left-maxSkew), max(p.to, p.left)}
 }
 
 // window is one that has ended.
@@ -70,17 +86,45 @@ func (v *intervals) passed(at span, sent uint64) {
 		}
 		v.vague = max(v.vague, at.to+v.length)
 	}
-	i := len(v.frames)
-	for i > 0 && v.frames[i-1].from > at.from {
+	f := &pass{span: at, bits: sent}
+	v.frames = insert(v.frames, f, func(a *pass) bool { return a.from > at.from })
+	v.queue = insert(v.queue, f, func(a *pass) bool { return a.to > at.to })
+}
+
+// insert puts a frame in front of the last ones that are behind it.
+func insert(all []*pass, f *pass, behind func(*pass) bool) []*pass {
+	i := len(all)
+	for i > 0 && behind(all[i-1]) {
 		i--
 	}
-	v.frames = slices.Insert(v.frames, i, pass{at, sent})
+	return slices.Insert(all, i, f)
+}
+
+// mostPassed is how many frames may leave before one that came to the queue earlier, as
+// processors do not come to it in the order in which the data plane was done.
+const mostPassed = 8
+
+// leaves takes in that a frame has left the shaper, in order, once all of those are known that
+// had come until then.
+func (v *intervals) leaves(at int64, sent uint64) {
+	v.queue = slices.DeleteFunc(v.queue, func(f *pass) bool { return at-f.to > int64(time.Second) }) // dropped
+	for i, f := range v.queue {
+		if i > mostPassed || f.to > at+maxSkew {
+			break
+		}
+		if f.bits == sent {
+			f.left = at
+			v.queue = slices.Delete(v.queue, i, i+1)
+			return
+		}
+	}
+	v.vague = max(v.vague, at+v.length) // it was there before the record began, or has none
 }
 
 // closing returns the frames that may have closed the interval which ended then: the first
 // one whose clock was past the end, or one that was there at the same time.
-func (v *intervals) closing(end int64) []pass {
-	sure := int64(1<<63 - 1) // by then one had
+func (v *intervals) closing(end int64) []*pass {
+	sure := int64(math.MaxInt64) // by then one had
 	for _, f := range v.frames {
 		if f.from >= end {
 			sure = min(sure, f.to)
@@ -89,7 +133,7 @@ func (v *intervals) closing(end int64) []pass {
 			}
 		}
 	}
-	var out []pass
+	var out []*pass
 	for _, f := range v.frames {
 		if f.from > sure {
 			break
@@ -101,34 +145,17 @@ func (v *intervals) closing(end int64) []pass {
 	return out
 }
 
-// side is where a frame counts: before an end, behind it, or perhaps either.
-type side int8
-
-const (
-	before side = iota
-	either
-	behind
-)
-
-// sideOf tells where a frame counts that was there while these closed the interval. One whose
-// clock is past the end closes it first, unless another one is just about to.
-func sideOf(f pass, end int64, rolls []pass) side {
-	if f.to < end {
-		return before
+// around is from when until when frames were in the data plane.
+func around(frames []*pass) span {
+	out := span{math.MaxInt64, 0}
+	for _, f := range frames {
+		out.from, out.to = min(out.from, f.from), max(out.to, f.to)
 	}
-	if f.from < end {
-		return either
-	}
-	for _, r := range rolls {
-		if r != f && r.to > f.from {
-			return either
-		}
-	}
-	return behind
+	return out
 }
 
-// close completes the intervals whose frames have all come by an instant of the hop's clock.
-// lost: records were lost since the call before.
+// close completes the intervals whose frames have all come, and left as far as they have, by an
+// instant of the hop's clock. lost: records were lost since the call before.
 func (v *intervals) close(now int64, lost bool) {
 	if lost {
 		v.vague = max(v.vague, now)
@@ -138,12 +165,30 @@ func (v *intervals) close(now int64, lost bool) {
 	}
 	for {
 		start, end := v.phase+v.first*v.length, v.phase+(v.first+1)*v.length
-		if end+int64(late) > now {
+		closed := v.closing(end)
+		if end+int64(late) > now || len(closed) > 0 && around(closed).to+int64(late) > now {
 			break
+		}
+		if len(closed) == 0 && len(v.windows) > 0 && now < end+int64(time.Second) {
+			break // nothing has closed it yet
 		}
 		v.windows = append(v.windows, v.window(start, end))
 		v.first++
-		v.frames = slices.DeleteFunc(v.frames, func(f pass) bool { return f.to < end && f.from < end })
+		// What has left long ago is in no later window; three stay, and what those may have waited for.
+		from := around(v.closing(start)).from - maxSkew
+		keep := max(0, sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= from })-3)
+		if keep < len(v.frames) {
+			from = min(from, v.frames[keep].from)
+		}
+		kept := 0
+		for i, f := range v.frames {
+			if i >= keep || f.left == 0 && now-f.to < int64(time.Second) || f.left >= from {
+				v.frames[kept] = f
+				kept++
+			}
+		}
+		clear(v.frames[kept:])
+		v.frames = v.frames[:kept]
 	}
 	if len(v.windows) > 2*keptWindows {
 		v.windows = append(v.windows[:0], v.windows[len(v.windows)-keptWindows:]...)
@@ -154,10 +199,6 @@ func (v *intervals) close(now int64, lost bool) {
 func (v *intervals) window(start, end int64) window {
 	w := window{end: end}
 	opened, closed := v.closing(start), v.closing(end)
-	slow := false // the one before may have been closed only behind this one, whose bytes count for it then
-	for _, f := range opened {
-		slow = slow || f.from < end && f.to >= end
-	}
 	for _, f := range closed {
 		for i, r := range w.rolls {
 			if f.to > r.to {
@@ -167,40 +208,92 @@ func (v *intervals) window(start, end int64) window {
 			}
 		}
 	}
-	var sure, most uint64
-	var unsure []uint64
-	for _, f := range v.frames {
-		if f.from > end+int64(late) {
-			break
-		}
-		from, to := sideOf(f, start, opened), sideOf(f, end, closed)
-		switch {
-		case from == before || to == behind:
-		case from == behind && to == before:
-			sure += f.bits
-			most += f.bits
-		default:
-			unsure = append(unsure, f.bits)
-			most += f.bits
-		}
-	}
-	capacity := v.capacity * uint64(v.length) / uint64(time.Second)
-	behindQueue := v.waiting > 0 // what the link had sent by the end is not known
-	v.waiting += most
-	v.waiting -= min(v.waiting, capacity)
-	if start < v.vague || behindQueue || slow || len(unsure) > maxUnsure {
+	if start < v.vague || len(opened) == 0 || len(closed) == 0 {
 		return w
 	}
-	for set := range 1 << len(unsure) {
-		sum := sure
-		for i, b := range unsure {
-			if set>>i&1 > 0 {
-				sum += b
+	from, to := around(opened), around(closed)
+	if slices.Equal(opened, closed) && len(opened) == 1 {
+		w.s = v.gap(start)
+		return w
+	}
+	if from.to >= to.from { // the one before may have been closed only behind this one
+		return w
+	}
+	bases := []span{from} // when the shaper's counter was read for the beginning
+	if last := v.before(from.from); last == nil || last.to > from.from {
+		return w
+	} else if v.mayWait(last) {
+		if last.from < start-v.length {
+			return w // how much of what waited was sent behind the start is not known
+		}
+		bases = append(bases, last.span)
+	}
+	for _, base := range bases {
+		sure, unsure := uint64(0), []uint64(nil)
+		for _, f := range v.frames {
+			switch c := f.counted(); {
+			case c.to < base.from || c.from >= to.to:
+			case c.from >= base.to && c.to < to.from:
+				sure += f.bits
+			default:
+				unsure = append(unsure, f.bits)
 			}
 		}
-		w.s.add(v.values(sum, time.Duration(v.length)).s)
+		if len(unsure) > maxUnsure {
+			w.s = nil
+			return w
+		}
+		for set := range 1 << len(unsure) {
+			sum := sure
+			for i, b := range unsure {
+				if set>>i&1 > 0 {
+					sum += b
+				}
+			}
+			w.s.add(v.values(sum, time.Duration(v.length)).s)
+		}
 	}
 	return w
+}
+
+// gap is what an interval without frames has: nothing, unless some waited when it began.
+func (v *intervals) gap(start int64) (out choices) {
+	if last := v.before(start); last == nil || v.mayWait(last) {
+		return nil
+	}
+	out.add(v.values(0, time.Duration(v.length)).s)
+	return out
+}
+
+// before is the last frame that came to the data plane before an instant; nil where it is not
+// clear which one that was.
+func (v *intervals) before(at int64) *pass {
+	i := sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= at }) - 1
+	if i < 0 || slices.ContainsFunc(v.frames[:i], func(f *pass) bool { return f.to > v.frames[i].from }) {
+		return nil
+	}
+	return v.frames[i]
+}
+
+// mayWait reports whether a frame may have found others waiting, or the link not free: those that
+// the one before it found, both of them and one that was there before could still be on the link.
+func (v *intervals) mayWait(f *pass) bool {
+	i := sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= f.from })
+	if i < 2 || f.counted().from > f.to+maxSkew {
+		return true
+	}
+	one := v.frames[i-1]
+	found := one.bits + v.frames[i-2].bits
+	for _, g := range v.frames[:i] {
+		waits := g.left == 0 || g.counted().to >= one.from
+		if waits && g != one {
+			found += g.bits
+		}
+		if g.left == 0 || g.counted().to >= f.from {
+			return true
+		}
+	}
+	return f.from <= one.to+int64(found*uint64(time.Second)/v.capacity)
 }
 
 // completed is how many windows had ended at an instant.
@@ -209,8 +302,11 @@ func (v *intervals) completed(at int64) int {
 }
 
 // possible has the last window that was closed, and what may have been before that at the
-// frame's passage.
+// frame's passage; nil, too, where the records are not there yet.
 func (v *intervals) possible(at span) (out choices) {
+	if at.to >= v.phase+(v.first+1)*v.length {
+		return nil
+	}
 	for i := v.completed(at.to) - 1; i >= 0; i-- {
 		w := &v.windows[i]
 		if w.s == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
@@ -14,6 +15,7 @@ import (
 // watcher records what leaves one hop, behind its queue, for the judge.
 type watcher struct {
 	profile *quantize.Profile
+	native  atomic.Pointer[native] // which takes in the same frames, where the hop measures by itself
 
 	mu sync.Mutex
 	polled
@@ -59,6 +61,9 @@ func (w *watcher) watch(ctx context.Context, port *fabric.Port) (err error) {
 		w.until = now - int64(late) // a processor may be between the stamp and the record
 		w.forget(now - 4*w.interval - int64(2*time.Second))
 		w.mu.Unlock()
+		if n := w.native.Load(); n != nil {
+			n.left(frames, now, total != lost)
+		}
 		before, lost = now, total
 	}
 }

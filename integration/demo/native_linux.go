@@ -49,6 +49,9 @@ type native struct {
 	intervals
 	probes map[probeKey]span // when they were in the data plane
 	wall   int64             // what the hop's clock lacks to the wall clock, ns
+	gone   []fabric.Left     // that have left, and are not taken in yet
+	until  int64             // up to here all that have left are known, by the wall clock
+	missed bool              // some are missing
 }
 
 // probeKey tells a run's probes apart.
@@ -99,10 +102,10 @@ func (n *native) watch(ctx context.Context) (err error) {
 	var frames []fabric.Passed
 	var lost uint64
 	for ctx.Err() == nil {
+		now, wall := clocks() // what came until then is in the record, or a processor is late with it
 		if frames, err = n.recorder.Read(frames[:0]); err != nil {
 			return err
 		}
-		now, wall := clocks()
 		total, err := n.recorder.Lost()
 		if err != nil {
 			return err
@@ -112,11 +115,28 @@ func (n *native) watch(ctx context.Context) (err error) {
 		for i := range frames {
 			n.record(&frames[i])
 		}
-		n.close(int64(now), total != lost)
+		known := min(int64(now), n.until-wall)
+		taken := 0
+		for taken < len(n.gone) && n.gone[taken].At-wall < known-int64(late)/2 {
+			n.leaves(n.gone[taken].At-wall, n.gone[taken].L1Bits())
+			taken++
+		}
+		n.gone = slices.Delete(n.gone, 0, taken)
+		n.close(known, total != lost || n.missed)
+		n.missed = false
 		n.mu.Unlock()
 		lost = total
 	}
 	return nil
+}
+
+// left takes in frames that have left the hop's shaper: all of those until an instant of the
+// wall clock, unless some are missing.
+func (n *native) left(frames []fabric.Left, until int64, missing bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gone = append(n.gone, frames...)
+	n.until, n.missed = until, n.missed || missing
 }
 
 func (n *native) record(f *fabric.Passed) {

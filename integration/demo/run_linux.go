@@ -228,6 +228,7 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 				return nil, fmt.Errorf("judge: %w", err)
 			}
 			r.natives[i], ready = n, n.ready
+			w.native.Store(n)
 			spawn(n.watch)
 		}
 		if err := poll(startup, ready); err != nil {

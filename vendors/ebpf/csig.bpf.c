@@ -266,13 +266,15 @@ inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s
 	int same = shaper == s->shaper && sent >= s->sent; /* else it counts from 0 */
 	if (same)
 		last = sent - s->sent;
-	if (n > 1) {	/* frames came in the first one alone; a shaper's timer may be late by an interval */
-		u64 late = free + (shaper ? TICKS(p->interval) : 0);
+	if (n > 1) {	/* frames came in the first one alone; a shaper may be late with the rest by half its time */
+		u64 late = free + (shaper ? TICKS(p->interval) + (again * p->pace >> 21) : 0);
 		last = after(p, late, start - p->interval) - after(p, late, start);
 		if (shaper && !waited)
 			last = 0;
 		else if (shaper && same)
 			last = q->qstats.backlog ? p->capacity : least(last, again);
+		if (shaper && !q->qstats.backlog)
+			again = least(again, after(p, late, start));
 	}
 	if (p->capacity)
 		last = least(last, p->capacity);
