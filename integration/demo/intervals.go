@@ -17,6 +17,9 @@ const maxUnsure = 4
 // keptWindows are as many as probes that wait for their judge may need, of 100 us.
 const keptWindows = 1 << 16
 
+// keptFrames are as many frames before a window as tell whether its first one waited.
+const keptFrames = 8
+
 // maxSkew is how much later than a shaper counts a frame the kernel stamps it, at most: an
 // interrupt may lie between.
 const maxSkew = int64(200 * time.Microsecond)
@@ -174,9 +177,9 @@ func (v *intervals) close(now int64, lost bool) {
 		}
 		v.windows = append(v.windows, v.window(start, end))
 		v.first++
-		// What has left long ago is in no later window; three stay, and what those may have waited for.
+		// What has left long ago is in no later window; a few stay, and what those may have waited for.
 		from := around(v.closing(start)).from - maxSkew
-		keep := max(0, sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= from })-3)
+		keep := max(0, sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= from })-keptFrames-1)
 		if keep < len(v.frames) {
 			from = min(from, v.frames[keep].from)
 		}
@@ -212,20 +215,26 @@ func (v *intervals) window(start, end int64) window {
 		return w
 	}
 	from, to := around(opened), around(closed)
-	if slices.Equal(opened, closed) && len(opened) == 1 {
-		w.s = v.gap(start)
+	last, dt := v.before(from.from), time.Duration(v.length)
+	if last == nil || last.to > from.from {
 		return w
 	}
-	if from.to >= to.from { // the one before may have been closed only behind this one
-		return w
-	}
-	bases := []span{from} // when the shaper's counter was read for the beginning
-	if last := v.before(from.from); last == nil || last.to > from.from {
-		return w
-	} else if v.mayWait(last) {
-		if last.from < start-v.length {
-			return w // how much of what waited was sent behind the start is not known
+	again := uint64(0) // what of the frames that waited may count here, too
+	bases := []span{from}
+	switch waits := v.mayWait(last); {
+	case slices.Equal(opened, closed) && len(opened) == 1: // no frame came in it
+		if waits {
+			again = v.since(last, from.to)
 		}
+		if !w.s.between(&v.link, 0, again, dt) {
+			w.s = nil
+		}
+		return w
+	case from.to >= to.from: // the one before may have been closed only behind this one
+		return w
+	case waits && last.from < start-v.length:
+		again = v.since(last, from.to)
+	case waits:
 		bases = append(bases, last.span)
 	}
 	for _, base := range bases {
@@ -250,19 +259,23 @@ func (v *intervals) window(start, end int64) window {
 					sum += b
 				}
 			}
-			w.s.add(v.values(sum, time.Duration(v.length)).s)
+			if !w.s.between(&v.link, sum, sum+again, dt) {
+				w.s = nil
+				return w
+			}
 		}
 	}
 	return w
 }
 
-// gap is what an interval without frames has: nothing, unless some waited when it began.
-func (v *intervals) gap(start int64) (out choices) {
-	if last := v.before(start); last == nil || v.mayWait(last) {
-		return nil
+// since is how much may have left since a frame came, until an instant.
+func (v *intervals) since(last *pass, until int64) (sum uint64) {
+	for _, f := range v.frames {
+		if c := f.counted(); c.to >= last.from && c.from < until {
+			sum += f.bits
+		}
 	}
-	out.add(v.values(0, time.Duration(v.length)).s)
-	return out
+	return sum
 }
 
 // before is the last frame that came to the data plane before an instant; nil where it is not
@@ -275,26 +288,33 @@ func (v *intervals) before(at int64) *pass {
 	return v.frames[i]
 }
 
-// mayWait reports whether a frame may have found others waiting, or the link not free: those that
-// the one before it found, both of them and one that was there before could still be on the link.
+// mayWait reports whether a frame may have found others waiting, or the link not free: at its
+// rate it sends one after the other, and of what shows nothing waiting one more than the last
+// at most.
 func (v *intervals) mayWait(f *pass) bool {
 	i := sort.Search(len(v.frames), func(i int) bool { return v.frames[i].from >= f.from })
-	if i < 2 || f.counted().from > f.to+maxSkew {
-		return true
-	}
-	one := v.frames[i-1]
-	found := one.bits + v.frames[i-2].bits
-	for _, g := range v.frames[:i] {
-		waits := g.left == 0 || g.counted().to >= one.from
-		if waits && g != one {
-			found += g.bits
+	free := int64(math.MaxInt64) // at the latest
+	for j := max(1, i-keptFrames); j <= i && j < len(v.frames); j++ {
+		g, last, waits := v.frames[j], uint64(0), uint64(0)
+		for _, before := range v.frames[:j] {
+			if before.to >= v.frames[j-1].from {
+				last = max(last, before.bits)
+			}
+			if before.left == 0 || before.counted().to >= g.from {
+				waits += before.bits
+			}
 		}
-		if g.left == 0 || g.counted().to >= f.from {
-			return true
+		if j == i {
+			return waits > 0 || free > f.from
 		}
+		busy := g.to + v.takes(waits)
+		free = min(max(free, busy), busy+v.takes(last)) + v.takes(g.bits)
 	}
-	return f.from <= one.to+int64(found*uint64(time.Second)/v.capacity)
+	return true
 }
+
+// takes is how long so many bits take of the link, in ns.
+func (v *intervals) takes(bits uint64) int64 { return int64(bits * uint64(time.Second) / v.capacity) }
 
 // completed is how many windows had ended at an instant.
 func (v *intervals) completed(at int64) int {

@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// maxDoubt is how many buckets the S of a window of a polled hop may be in for it to be
-// judged: those at an edge between two.
-const maxDoubt = 2
-
 // polled is the history of a hop whose agent polls counters: a record of every frame that left,
 // and when the agent has read the counter, as it says itself. What it read then is up to the record.
 type polled struct {
@@ -88,18 +84,9 @@ func (p *polled) choices(w stated) (out choices) {
 	fromLeast, fromMost := p.counted(w.start, w.error)
 	toLeast, toMost := p.counted(w.end, w.error)
 	dt := time.Duration(w.end - w.start)
-	best, worst := p.values(toLeast-min(fromMost, toLeast), dt).s, p.values(toMost-fromLeast, dt).s
-	likely := p.values((toLeast+toMost)/2-(fromLeast+fromMost)/2, dt).s
-	out.add(likely)
-	for i := range signals {
-		if int(best[i])-int(worst[i]) >= maxDoubt {
-			return nil
-		}
-		for s := worst[i]; s <= best[i]; s++ {
-			c := likely
-			c[i] = s
-			out.add(c)
-		}
+	out.add(p.values((toLeast+toMost)/2-(fromLeast+fromMost)/2, dt).s)
+	if !out.between(&p.link, toLeast-min(fromMost, toLeast), toMost-fromLeast, dt) {
+		return nil
 	}
 	return out
 }

@@ -54,6 +54,28 @@ func (c *choices) add(s [len(signals)]uint8) {
 	}
 }
 
+// maxDoubt is in how many buckets something between two amounts may be for it to be judged:
+// those at an edge between two.
+const maxDoubt = 2
+
+// between adds every S of something from so many bits in a time to so many, and reports whether
+// that is known well enough to judge by.
+func (c *choices) between(l *link, least, most uint64, dt time.Duration) bool {
+	best, worst := l.values(least, dt).s, l.values(most, dt).s
+	c.add(best)
+	for i := range signals {
+		if int(best[i])-int(worst[i]) >= maxDoubt {
+			return false
+		}
+		for s := worst[i]; s <= best[i]; s++ {
+			one := best
+			one[i] = s
+			c.add(one)
+		}
+	}
+	return true
+}
+
 // past is the history of one hop.
 type past interface {
 	// possible is what S the hop may have had for a frame that was at it in this time, the
