@@ -296,6 +296,7 @@ func (v *intervals) mayWait(f *pass) bool {
 	free := int64(math.MaxInt64) // at the latest
 	for j := max(1, i-keptFrames); j <= i && j < len(v.frames); j++ {
 		g, last, waits := v.frames[j], uint64(0), uint64(0)
+		until, adds := g.to, g.bits // with those that are in the data plane beside it
 		for _, before := range v.frames[:j] {
 			if before.to >= v.frames[j-1].from {
 				last = max(last, before.bits)
@@ -303,12 +304,15 @@ func (v *intervals) mayWait(f *pass) bool {
 			if before.left == 0 || before.counted().to >= g.from {
 				waits += before.bits
 			}
+			if before.to > g.from {
+				until, adds = max(until, before.to), adds+before.bits
+			}
 		}
 		if j == i {
 			return waits > 0 || free > f.from
 		}
-		busy := g.to + v.takes(waits)
-		free = min(max(free, busy), busy+v.takes(last)) + v.takes(g.bits)
+		busy := until + v.takes(waits)
+		free = min(max(free, busy), busy+v.takes(last)) + v.takes(adds)
 	}
 	return true
 }
