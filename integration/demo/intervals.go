@@ -68,8 +68,11 @@ func (w *window) closedFor(at span) bool {
 	if at.from < w.end {
 		return false
 	}
+	own := false
 	for _, r := range w.rolls {
-		if r != at && r.to > at.from {
+		if r == at && !own {
+			own = true
+		} else if r.to > at.from {
 			return false
 		}
 	}
