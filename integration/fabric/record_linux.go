@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -18,10 +19,10 @@ const RecordHead = 64
 
 // Passed is one frame that a port was given to send, before its queue.
 type Passed struct {
-	At    uint64 // CLOCK_MONOTONIC, ns: before all programs of the port
-	Until uint64 // and behind them: whatever they read of the clock and counted lies between
-	Bytes uint32 // from the destination address, without FCS and an offloaded VLAN tag
-	Head  [RecordHead]byte
+	At    uint64           // CLOCK_MONOTONIC, ns: before all programs of the port
+	Until uint64           // and behind them: whatever they read of the clock and counted lies between
+	Bytes uint32           // from the destination address, without FCS and an offloaded VLAN tag
+	Head  [RecordHead]byte // in front of all programs
 }
 
 // L1Bits is what the frame occupies of the wire, in bits.
@@ -67,11 +68,11 @@ func (p *Port) Record() (_ *Recorder, err error) {
 	}
 	r.maps = append(r.maps, r.lost)
 	// A processor is at one frame of the port at a time from the first program to the last.
-	began, err := ebpf.NewMap(&ebpf.MapSpec{Name: "began", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	open, err := ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: recordSize, MaxEntries: 1})
 	if err != nil {
 		return nil, err
 	}
-	r.maps = append(r.maps, began)
+	r.maps = append(r.maps, open)
 	if r.ring, err = ringbuf.NewReader(ring); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (p *Port) Record() (_ *Recorder, err error) {
 		name   string
 		code   asm.Instructions
 		anchor link.Anchor
-	}{{"record", recording(ring.FD(), r.lost.FD(), began.FD()), link.Tail()}, {"begin", beginning(began.FD()), link.Head()}} {
+	}{{"record", recording(ring.FD(), r.lost.FD(), open.FD()), link.Tail()}, {"begin", beginning(open.FD()), link.Head()}} {
 		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: p.name, Type: ebpf.SchedCLS, License: "GPL", Instructions: p.code})
 		if err != nil {
 			return nil, err
@@ -100,55 +101,57 @@ func (p *Port) Record() (_ *Recorder, err error) {
 	return r, nil
 }
 
-// beginning is the first program: the time to the processor's place for it.
-func beginning(began int) asm.Instructions {
-	const key = -8
+// key is where programs have the only key of their maps, 0, on the stack.
+const key = -8
+
+// place looks up that key of a map: a pointer to its value in R0, or a jump to "next".
+func place(fd int) asm.Instructions {
 	return asm.Instructions{
-		asm.FnKtimeGetNs.Call(),
-		asm.Mov.Reg(asm.R6, asm.R0),
 		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, began), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+		asm.LoadMapPtr(asm.R1, fd), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "next"),
-		asm.StoreMem(asm.R0, 0, asm.R6, asm.DWord),
-		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
-		asm.Return(),
 	}
 }
 
-// recording is the last program: both times, length and head of the frame to the ring, and a
-// count of those that did not fit.
-func recording(ring, lost, began int) asm.Instructions {
-	const rec, key = -recordSize, -recordSize - 8
-	return asm.Instructions{
+// next has the frame go to the next program.
+var next = asm.Instructions{asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), asm.Return()} // TCX_NEXT
+
+// beginning is the first program: the time, and the frame's head, to the processor's record.
+func beginning(open int) asm.Instructions {
+	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.RFP, rec+8, asm.R0, asm.DWord),
-		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, began), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "next"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+	}, place(open), asm.Instructions{
+		asm.StoreMem(asm.R0, 0, asm.R7, asm.DWord),
+		asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, 24), asm.Mov.Imm(asm.R4, RecordHead),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
+		asm.FnSkbLoadBytes.Call(), // zeros where the frame is shorter
+	}, next)
+}
+
+// recording is the last program: the other time and the length to the record, that to the ring,
+// and a count of those that did not fit.
+func recording(ring, lost, open int) asm.Instructions {
+	return slices.Concat(asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R7, asm.R0),
+	}, place(open), asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 		asm.JEq.Imm(asm.R1, 0, "next"), // the first program is not there yet
-		asm.StoreMem(asm.RFP, rec, asm.R1, asm.DWord),
+		asm.StoreMem(asm.R0, 8, asm.R7, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R6, 0, asm.Word), // __sk_buff.len
-		asm.StoreMem(asm.RFP, rec+16, asm.R1, asm.DWord),
-		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, rec+24), asm.Mov.Imm(asm.R4, RecordHead),
-		asm.FnSkbLoadBytes.Call(), // zeros where the frame is shorter
+		asm.StoreMem(asm.R0, 16, asm.R1, asm.DWord),
 		asm.LoadMapPtr(asm.R1, ring),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, rec), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
+		asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
 		asm.FnRingbufOutput.Call(),
 		asm.JEq.Imm(asm.R0, 0, "next"),
-		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, key, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, lost), asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "next"),
+	}, place(lost), asm.Instructions{
 		asm.Mov.Imm(asm.R1, 1),
 		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
-		asm.Mov.Imm(asm.R0, -1).WithSymbol("next"), // TCX_NEXT
-		asm.Return(),
-	}
+	}, next)
 }
 
 // Read appends the frames that have passed since the last call, nearly in order: frames of two
