@@ -300,8 +300,12 @@ func (v *intervals) mayWait(f *pass) bool {
 	for j := max(1, i-keptFrames); j <= i && j < len(v.frames); j++ {
 		g, last, waits := v.frames[j], uint64(0), uint64(0)
 		until, adds := g.to, g.bits // with those that are in the data plane beside it
+		done := j - 1               // the last one that surely was before it
+		for done > 0 && v.frames[done].to > g.from {
+			done--
+		}
 		for _, before := range v.frames[:j] {
-			if before.to >= v.frames[j-1].from {
+			if before.to >= v.frames[done].from {
 				last = max(last, before.bits)
 			}
 			if before.left == 0 || before.counted().to >= g.from {
