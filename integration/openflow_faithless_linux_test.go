@@ -3,11 +3,15 @@ package integration
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	csigagent "github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 )
 
@@ -83,4 +87,64 @@ func TestLongOpenFlowRepairsAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	runUntil(t, a, met, &last)
+}
+
+// TestOpenFlowAnswersLate: of a switch whose answers come so late that updates end after their lease
+// no port is live while frames leave it with the fallback, and status and assess report why.
+func TestOpenFlowAnswersLate(t *testing.T) {
+	t.Parallel()
+	const period, answers = 250 * time.Millisecond, 180 * time.Millisecond // 7 of these, as an update waits for, are more than a lease of a second
+	sw := oftest.StartSwitch(t, 3)
+	for n := 1; n <= 3; n++ {
+		sw.Flow("add-flow", fmt.Sprintf("table=0,priority=10,dl_dst=02:00:00:00:00:%02x,actions=write_metadata:%d/0xfff,goto_table:10", n, n))
+	}
+	h := newHardware(t, sw, oftest.Options{}, strings.NewReplacer("interval: 200ms", "interval: 250ms", "speed: 50M", "speed: 1M").Replace(openflowText))
+	h.traffic()
+	a := h.agent("hw1")
+	plan := filepath.Join(h.dir, "up.plan")
+	h.run(2, "plan", "-i", h.fleet, "-o", plan)
+	h.run(0, "apply", plan, "--soak", "50ms")
+	a.await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	every(t, period/10, func(int) { // each cycle changes buckets
+		if s, err := a.client.Status(t.Context()); err == nil {
+			h.setLoad([]int{60, 1400}[s.Cycle.Count%2])
+		}
+	})
+	h.proxy.Set(func(f *oftest.Faults) { f.BarrierDelay = answers })
+
+	tooFast := func(s *api.Status) bool {
+		return slices.ContainsFunc(s.Verdicts, func(v api.Verdict) bool { return v.Code == findings.ScheduleTooFast })
+	}
+	var since time.Time // when frames began to be stale, one after the other
+	frames, of := 0, 0
+	for began, known := time.Now(), false; !known || frames == 0 || time.Since(began) < 5*time.Second; of++ {
+		sent := time.Now()
+		stale := fallsBack(h.leaves(2))
+		s := a.await("its status", func(*api.Status) bool { return true })
+		known = known || tooFast(s)
+		if time.Since(began) > patience {
+			t.Fatalf("%d of %d frames had the fallback; %+v, %+v", frames, of, s.Verdicts, s.Cycle)
+		}
+		if !stale {
+			since = time.Time{}
+			continue
+		}
+		frames++
+		if since.IsZero() {
+			since = sent
+		}
+		if time.Since(since) > period && first(s).State == api.StateLive && fallsBack(h.leaves(2)) {
+			t.Fatalf("live, and every frame for %v had the fallback: %+v, %+v", time.Since(since), first(s), s.Cycle)
+		}
+	}
+	t.Logf("%d of %d frames had the fallback", frames, of)
+	for end := time.Now().Add(patience); ; {
+		out := strings.Join(strings.Fields(h.run(0, "assess", "-i", h.fleet)), " ")
+		if strings.Contains(out, "make its schedule longer") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("csig assess:\n%s", out)
+		}
+	}
 }

@@ -35,11 +35,7 @@ func TestLongReloads(t *testing.T) {
 		}
 		ports = manyPorts
 	}
-	platforms := []string{"linux"}
-	if os.Getenv("CSIG_RELOADS") != "" { // linux-ebpf falls back longer than documented at a new interval: not in CI until it does not
-		platforms = append(platforms, "linux-ebpf")
-	}
-	for _, platform := range platforms {
+	for _, platform := range []string{"linux", "linux-ebpf"} {
 		t.Run(platform, func(t *testing.T) {
 			if platform == "linux-ebpf" && !mayLoad(t, "--native") {
 				return

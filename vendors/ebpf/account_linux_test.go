@@ -358,7 +358,7 @@ func TestEgress(t *testing.T) {
 		{"veth", netdev.Egress{MTU: 1500, TxQLen: 1000, TxQueues: 8}, 0, 8 * 1000 * 1584},
 		{"loopback", netdev.Egress{MTU: 65536}, 0, 1 << 20},
 	} {
-		if a, b := shortest(&tc.is), held(&tc.is); a != tc.shortest || b != tc.held {
+		if a, b := shortest(&tc.is), queueHolds(&tc.is); a != tc.shortest || b != tc.held {
 			t.Errorf("%s: %d, %d, want %d, %d", tc.name, a, b, tc.shortest, tc.held)
 		}
 	}

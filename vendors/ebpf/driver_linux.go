@@ -46,6 +46,7 @@ type port struct {
 	intents []vlanrules.Intent // those that the entry was made for
 	rate    uint64             // bit/s
 	drain   netdev.Drain       // where it writes signals of the queue
+	held    *held              // while its interval changes
 
 	before ebpf.ProgramID // runs before csig's program; 0: none
 }

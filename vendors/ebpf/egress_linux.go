@@ -21,8 +21,8 @@ func shortest(e *netdev.Egress) uint16 {
 	return 0
 }
 
-// held is how many bytes a device's queues hold, of those that show no backlog.
-func held(e *netdev.Egress) uint64 {
+// queueHolds is how many bytes a device's queues hold, of those that show no backlog.
+func queueHolds(e *netdev.Egress) uint64 {
 	frame := uint64(e.MTU) + shortestEthernet + l1Overhead
 	return min(max(uint64(e.TxQLen)*uint64(max(e.TxQueues, 1))*frame, leastHeld), math.MaxUint32)
 }

@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,8 +83,7 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// A change of the TPID keeps what a port writes, and its deadline; one of the interval has all
-// ports measure again, and waits for frames twice, not once a port.
+// A change of the TPID or of the interval keeps what a port writes, and its deadline.
 func TestChangesKeepTheSignal(t *testing.T) {
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
@@ -99,9 +99,8 @@ func TestChangesKeepTheSignal(t *testing.T) {
 	if got := l.wants(l.modelOf(&s, true, 5_000_000)); got != asTheDraft {
 		t.Errorf("another TPID:\n%s", got)
 	}
-	before, next := l.modelOf(&s, true, 5_000_000), *l.profile
-	next.Interval *= 2
-	l.profile = &next
+	before := l.modelOf(&s, true, 5_000_000)
+	l.setInterval(time.Hour) // which does not end before the test does
 	l.apply(s)
 	if got := l.wants(before); got != asTheDraft {
 		t.Errorf("another interval, before an Update:\n%s", got)
@@ -109,6 +108,112 @@ func TestChangesKeepTheSignal(t *testing.T) {
 	l.update(s, time.Hour)
 	if e := l.d.byName["p2"].entry; e.Interval != uint64(l.profile.Interval) || e.Deadline < monotonic() {
 		t.Errorf("another interval: %+v", e)
+	}
+	if got := l.wants(before); got != asTheDraft {
+		t.Errorf("another interval, none of which has closed:\n%s", got)
+	}
+}
+
+// setInterval has the next Apply be of another profile.
+func (l *lab) setInterval(d time.Duration) {
+	next := *l.profile
+	next.Interval = d
+	l.profile = &next
+}
+
+// Frames that leave while the interval changes carry the S of the last interval that has closed,
+// with compact tags and wide ones.
+func TestIntervalChangesUnderTraffic(t *testing.T) {
+	l := newLab(t)
+	s := setupOf(vlanrules.Update)
+	l.setInterval(time.Hour)
+	l.apply(s)
+	l.update(s, time.Hour)
+	last := uint64(5_000_000) * uint64(time.Hour/time.Millisecond)
+	l.put(planeState{Start: monotonic(), Last: last, Closed: 1})
+	want := l.modelOf(&s, true, last)
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			for i := range 100 {
+				l.setInterval(time.Hour * time.Duration(1+(i+1)%2))
+				s := s
+				s.Measure = l.profile
+				if err := l.d.Apply(t.Context(), s); err != nil {
+					return err
+				}
+				if _, err := l.d.Update(t.Context(), updates(&s), time.Hour); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	for {
+		got := l.wants(want)
+		if got == asTheDraft && len(done) == 0 {
+			continue
+		}
+		if err := <-done; err != nil || got != asTheDraft {
+			t.Errorf("%v\n%s", err, got)
+		}
+		return
+	}
+}
+
+// After a change of the interval the first new one decides, and a port that is stale stays so
+// until it has closed.
+func TestFirstIntervalAfterAChange(t *testing.T) {
+	l := newLab(t)
+	s := setupOf(vlanrules.Update)
+	l.apply(s)
+	l.update(s, time.Hour)
+	l.sent(5_000_000)
+	l.setInterval(2 * time.Millisecond)
+	l.apply(s)
+	l.update(s, time.Hour)
+	var state planeState
+	if err := l.d.plane.CsigState.Lookup(l.d.byName["p2"].entry.Slot, &state); err != nil || state.Closed != 1 || state.Last != 10_000_000 {
+		t.Errorf("%+v, %v: want the bytes of two intervals", state, err)
+	}
+	for end := monotonic() + uint64(l.profile.Interval)*2; monotonic() < end; { // no frame comes: the port was idle
+	}
+	frame := rows()[0]
+	if got, want := l.through(t, l.host, [][]byte{frame})[0], l.modelOf(&s, true, 0).out(frame); !bytes.Equal(got, want) {
+		t.Errorf("after an idle interval: %x, want %x", got, want)
+	}
+	l.sent(5_000_000)
+	l.update(s, time.Nanosecond) // its deadline is over
+	l.setInterval(time.Hour)
+	l.apply(s)
+	l.update(s, time.Hour)
+	if got := l.wants(l.modelOf(&s, false, 0)); got != asTheDraft {
+		t.Errorf("stale before, and no interval has closed since:\n%s", got)
+	}
+}
+
+// What has not been sent before an interval begins is of that interval.
+func TestBeginWithWhatIsQueued(t *testing.T) {
+	const now = uint64(time.Hour)
+	for _, tc := range []struct {
+		name        string
+		bytes, lost uint64
+		pace, ahead uint64 // bytes that the link sends after that
+		shaper      uint32
+		sent        uint64
+	}{
+		{"all is sent", 1000, 0, pace(8_000_000), 0, 0, 1100},
+		{"some waits for the link", 5000, 0, pace(8_000_000), 3000, 0, 2100},
+		{"some was dropped", 5000, 1000, pace(8_000_000), 3000, 0, 1100},
+		{"of a link whose rate is not known", 5000, 0, 0, 3000, 0, 5100},
+		{"a shaper counts", 5000, 0, pace(8_000_000), 3000, 1, 77},
+	} {
+		h := held{former: planePort{Pace: tc.pace}}
+		s := planeState{Bytes: tc.bytes, Lost: tc.lost, Total: 100, Free: now*64 + hold(tc.ahead, pace(8_000_000)), Shaper: tc.shaper, Seen: 77}
+		h.begin(&s, now)
+		if s.Bytes != 0 || s.Lost != 0 || s.Total != 100+tc.bytes-tc.lost || s.Start != now || s.Sent != tc.sent {
+			t.Errorf("%s: %+v", tc.name, s)
+		}
 	}
 }
 

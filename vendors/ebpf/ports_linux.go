@@ -80,10 +80,9 @@ func (p *plane) put(index uint32, e *planePort) error {
 	}
 	next := at.other()
 	if p.wasLive == nil || p.wasLive[next.element()] {
-		if err := grace(); err != nil {
+		if err := p.settle(); err != nil {
 			return err
 		}
-		p.wasLive = map[uint32]bool{}
 	}
 	e.Version = version()
 	if err := p.CsigPorts.Put(next.element(), e); err != nil {
@@ -164,6 +163,15 @@ func (p *plane) forget(entries map[uint32]planePort, used map[uint32]bool, names
 		delete(entries, index)
 		delete(used, e.Slot)
 	}
+	return nil
+}
+
+// settle waits until no frame is at an element that is not live any more.
+func (p *plane) settle() error {
+	if err := grace(); err != nil {
+		return err
+	}
+	p.wasLive = map[uint32]bool{}
 	return nil
 }
 

@@ -45,6 +45,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		case p == nil:
 			errs = append(errs, vendors.NotInSetup(u.Port))
 		case p.setup.Action != vlanrules.Update || p.index == 0:
+		case p.held == nil && p.entry.Interval != uint64(d.setup.Measure.Interval): // newIntervals returned why
 		default:
 			changed, err := d.give(p, u, until)
 			if changed {
@@ -122,26 +123,6 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 	return changes, errs, err
 }
 
-// newIntervals has ports measure in intervals of the setup's length. What was counted is of
-// another one: they are stale until an interval has closed. All are told before any is given its
-// signals, so that Update waits twice for frames that are on their way, however many ports there are.
-func (d *Driver) newIntervals(updates []vendors.PortUpdate) (errs []error) {
-	interval := uint64(d.setup.Measure.Interval)
-	for i := range updates {
-		p := d.byName[updates[i].Port]
-		if p == nil || p.setup.Action != vlanrules.Update || p.index == 0 || p.entry.Interval == interval {
-			continue
-		}
-		e := p.entry
-		e.Interval, e.Deadline = interval, 0
-		p.intents = nil
-		if err := errors.Join(d.put(p, &e), d.plane.restart(e.Slot)); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
 // give writes a port's signals and deadline, and reports whether anything but the deadline
 // has changed.
 func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed bool, err error) {
@@ -156,15 +137,15 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 		changed = true
 		if e, err = d.signals(p, u, &drain); err != nil {
 			e = p.entry
-			e.Deadline = 0
-			return changed, errors.Join(&vendors.PermanentError{Port: p.setup.Port, Err: err}, d.put(p, &e))
+			e.Interval, e.Deadline = uint64(d.setup.Measure.Interval), 0
+			return changed, errors.Join(&vendors.PermanentError{Port: p.setup.Port, Err: err}, d.write(p, &e))
 		}
 	}
-	e.Deadline = until
+	e.Interval, e.Deadline = uint64(d.setup.Measure.Interval), until
 	if live := slices.ContainsFunc(u.Intents, func(in vlanrules.Intent) bool { return in.LM != d.setup.Layout.LMStale() }); !live || u.Rate == 0 {
 		e.Deadline = 0
 	}
-	if err := d.put(p, &e); err != nil {
+	if err := d.write(p, &e); err != nil {
 		return changed, err
 	}
 	p.intents, p.rate, p.drain = append(p.intents[:0], u.Intents...), u.Rate, drain
@@ -195,7 +176,7 @@ func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (p
 	e.Capacity = capacity(u.Rate, d.setup.Measure.Interval)
 	egress := d.links.Egress[p.setup.Port]
 	e.Shortest, e.Pace = shortest(&egress), pace(u.Rate)
-	e.Hold = hold(held(&egress), e.Pace)
+	e.Hold = hold(queueHolds(&egress), e.Pace)
 	if d.setup.Layout == quantize.UEC {
 		shift = 1
 	}
@@ -258,12 +239,7 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		if p.before != 0 {
 			m.Before = fmt.Sprintf("BPF program %d runs before csig's at its tcx egress: frames that it lets pass without the next program, or sends elsewhere, keep their tags", p.before)
 		}
-		last := s.Last
-		if interval := p.entry.Interval; interval > 0 && now > s.Start+2*interval {
-			// No frame has closed the interval that was idle.
-			end := s.Start + (now-s.Start)/interval*interval
-			last = min(after(s.Free, p.entry.Pace, end-interval)-after(s.Free, p.entry.Pace, end), p.entry.Capacity)
-		}
+		last := s.lastAt(now, &p.entry)
 		for i := range m.S {
 			if g := &p.entry.Signals[i]; g.Carried != 0 && g.Queue == 0 {
 				m.S[i] = g.bucket(last)
@@ -272,6 +248,15 @@ func (d *Driver) Measurements(_ context.Context, dst []vendors.Measurement) ([]v
 		dst = append(dst, m)
 	}
 	return dst, nil
+}
+
+// lastAt is how many bytes the last interval had: it may be that no frame has closed one that was idle.
+func (s *planeState) lastAt(now uint64, e *planePort) uint64 {
+	if e.Interval == 0 || now <= s.Start+2*e.Interval {
+		return s.Last
+	}
+	end := s.Start + (now-s.Start)/e.Interval*e.Interval
+	return min(after(s.Free, e.Pace, end-e.Interval)-after(s.Free, e.Pace, end), e.Capacity)
 }
 
 // capacity is how many bytes a link of a rate in bit/s sends in an interval.
