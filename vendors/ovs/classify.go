@@ -26,28 +26,30 @@ func (p *pipeline) classify() (flows []ofp.Flow) {
 		return m
 	}
 	look(510, marked(ofp.Match{}, markNone), isNew, isNew, 0, p.leave(nil, 0))
-	whole, read := uint32(isWhole), readClass(nil)
-	if p.setup.Layout == quantize.UEC {
-		whole |= isUEC
-		read = read.Move(ofp.FieldVLANVID, 0, ofp.Reg(regVLAN), 0, 1) // D
-	}
-	look(500, ofp.Match{}, isNew, isNew, 0, again(set(whole), here))
+	look(500, ofp.Match{}, isNew, isNew, 0, p.parse(0))
 	look(350, marked(tagged(), markTurns), isWhole, isWhole, tpidCSIG, p.leave(nil, 0))
 	for _, ethType := range p.passes() { // as in tableEntry
 		look(400, tagged(), isWhole, isWhole, ethType, p.leave(nil, 0))
 	}
 	look(300, tagged(), isWhole, isWhole, tpidCSIG, again(set(isSeen|isInner).PushVLAN(tpidVLAN), here))
-	for _, do := range []uint32{doStrip, doStale} { // S does not tell, or the lookup would be another one
+	// Where nothing changes the tag, its TPID does not matter. That is found out by T and
+	// S alone, so that tags share cached flows; but not where every tag is changed
+	// (doStrip), where the signal may not be looked up (doStale), and where the frame may
+	// not be parsed again once more (isDirect, markTurns).
+	for _, do := range []uint32{doStrip, doStale} {
 		m := tagged()
 		m.Regs[regVID] = ofp.Masked{Value: do, Mask: do}
-		look(220, m, isWhole, isWhole, 0, p.whole())
+		look(220, m, isWhole, isWhole, 0, set(isTag).Resubmit(lease))
 	}
-	look(220, marked(tagged(), markTurns), isWhole, isWhole, 0, p.whole())
-	look(200, tagged(), isWhole, isWhole, 0, readIP(read).Load(regVLAN, isClass).Resubmit(lease))
+	look(220, tagged(), isWhole|isDirect, isWhole|isDirect, 0, set(isTag).Resubmit(lease))
+	look(220, marked(tagged(), markTurns), isWhole, isWhole, 0, set(isTag).Resubmit(lease))
+	look(200, tagged(), isWhole, isWhole, 0, readIP(p.readClass()).Load(regVLAN, isClass).Resubmit(lease))
+	look(1, ofp.Match{}, isRead, isRead, 0, ofp.Actions(nil).PushMPLS(etherMPLS).PopMPLS(tpidCSIG))
+
+	// The two copies of split.
 	look(300, tagged(), isTag, isTag|isChanged, 0, again(set(isSeen).Load(regVID, 0).PushVLAN(tpidVLAN), here))
 	look(300, tagged(), isTag|isChanged, isTag|isChanged, 0,
-		again(setVID(nil).LoadBits(ofp.Reg(regVID), 0, 17, 0).Load(regVLAN, isSeen|isChanged).PushVLAN(tpidVLAN), here))
-	look(1, ofp.Match{}, isRead, isRead, 0, ofp.Actions(nil).PushMPLS(etherMPLS).PopMPLS(tpidCSIG))
+		again(setVID(nil).LoadBits(ofp.Reg(regVID), 0, 17, 0).Load(regVLAN, isSeen|isChanged).PushVLAN(tpidVLAN), here)) // doStrip stays
 
 	// The ethertype is the TPID of the tag that the frame came with. Of the two copies
 	// of it one leaves.
@@ -71,9 +73,14 @@ func (p *pipeline) classify() (flows []ofp.Flow) {
 	return flows
 }
 
-// whole goes on to the signal with what Open vSwitch does for this tag alone.
-func (p *pipeline) whole() ofp.Actions {
-	return ofp.Actions(nil).Load(regVLAN, isTag).Resubmit(p.base + tableLease)
+// parse has a new frame parsed again as it is. What is read of it afterwards differs
+// by layout and bits, and so does the register, by which Open vSwitch tells its cached
+// flows apart.
+func (p *pipeline) parse(bits uint32) ofp.Actions {
+	if p.setup.Layout == quantize.UEC {
+		bits |= isUEC
+	}
+	return again(ofp.Actions(nil).Load(regVLAN, isWhole|bits), p.base+tableClassify)
 }
 
 // split makes two copies of a frame, the one with its own tag and the one with the
@@ -83,10 +90,15 @@ func (p *pipeline) split() ofp.Actions {
 	return ofp.Actions(nil).Load(regVLAN, isTag).Group(groupID).Load(regVLAN, isTag|isChanged).Group(groupID)
 }
 
-// readClass has the switch cache what follows for all tags with the same T and S.
-func readClass(a ofp.Actions) ofp.Actions {
+// readClass reads of a tag what entries match, whichever there are: the switch caches
+// what follows for all tags that have the same of that.
+func (p *pipeline) readClass() ofp.Actions {
+	a := ofp.Actions(nil).Move(ofp.FieldVLANPCP, 0, ofp.Reg(regVLAN), 13, 3)
 	a = a.Move(ofp.FieldVLANVID, 7, ofp.Reg(regVLAN), 7, 5)
-	return a.Move(ofp.FieldVLANPCP, 0, ofp.Reg(regVLAN), 13, 3)
+	if p.setup.Layout == quantize.UEC {
+		a = a.Move(ofp.FieldVLANVID, 0, ofp.Reg(regVLAN), 0, 1) // D
+	}
+	return a
 }
 
 // readIP has the switch read of an IP header what push_mpls in again does (TTL and

@@ -67,6 +67,7 @@ const (
 	isChanged = 1 << 26 // it is the copy with the changed tag
 	isLast    = 1 << 27 // its tag is CSIG's, and to be removed
 	isRead    = 1 << 28 // see readIP
+	isDirect  = 1 << 29 // it is not parsed again between isClass and isTag
 )
 
 // Values of regVID.
@@ -172,10 +173,9 @@ func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []
 		return ofp.Actions(nil).LoadBits(ofp.FieldPktMark, markFrom, markBits, uint64(value>>markFrom)).OutputReg(regOut)
 	}
 	if driven && to.next != nil {
-		// One time less that the frame is parsed again.
-		m := tagged()
-		m.Regs[regOut], m.Regs[regVLAN] = ofp.Exactly(number), ofp.Masked{Value: isWhole, Mask: isWhole}
-		flows = append(flows, p.flow(tableClassify, 220, m, p.whole()))
+		var m ofp.Match
+		m.Regs[regOut], m.Regs[regVLAN] = ofp.Exactly(number), ofp.Masked{Value: isNew, Mask: isNew}
+		flows = append(flows, p.flow(tableClassify, 505, m, p.parse(isDirect)))
 	}
 	if driven {
 		add(1500, doLeave|doParse, 0, again(ofp.Actions(nil).LoadBits(ofp.Reg(regVID), parseBit, 1, 0), p.base+tableAct))

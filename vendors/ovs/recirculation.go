@@ -71,7 +71,7 @@ func (p *pipeline) drives(port string) bool {
 func isToBridge(f *ofp.Flow) bool {
 	vid := f.Match.Regs[regVID]
 	leaves := vid.Value&doLeave != 0 && vid.Mask == vid.Value
-	return f.Match.Regs[regOut].Mask != 0 && (leaves || f.Match.Regs[regVLAN].Value == isWhole)
+	return f.Match.Regs[regOut].Mask != 0 && (leaves || f.Match.Regs[regVLAN].Value == isNew)
 }
 
 // recirculationLimits names the ports from which frames go on to other bridges that
