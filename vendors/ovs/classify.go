@@ -44,10 +44,10 @@ func (p *pipeline) classify() (flows []ofp.Flow) {
 	look(220, tagged(), isWhole|isDirect, isWhole|isDirect, 0, set(isTag).Resubmit(lease))
 	look(220, marked(tagged(), markTurns), isWhole, isWhole, 0, set(isTag).Resubmit(lease))
 	look(200, tagged(), isWhole, isWhole, 0, readIP(p.readClass()).Load(regVLAN, isClass).Resubmit(lease))
-	look(1, ofp.Match{}, isRead, isRead, 0, ofp.Actions(nil).PushMPLS(etherMPLS).PopMPLS(tpidCSIG))
+	look(100, ofp.Match{}, isRead, isRead, 0, ofp.Actions(nil).PushMPLS(etherMPLS).PopMPLS(tpidCSIG))
 
 	// The two copies of split.
-	look(300, tagged(), isTag, isTag|isChanged, 0, again(set(isSeen).Load(regVID, 0).PushVLAN(tpidVLAN), here))
+	look(300, tagged(), isTag, isTag|isChanged, 0, again(set(isSeen|isKept).Load(regVID, 0).PushVLAN(tpidVLAN), here))
 	look(300, tagged(), isTag|isChanged, isTag|isChanged, 0,
 		again(setVID(nil).LoadBits(ofp.Reg(regVID), 0, 17, 0).Load(regVLAN, isSeen|isChanged).PushVLAN(tpidVLAN), here)) // doStrip stays
 
@@ -58,7 +58,9 @@ func (p *pipeline) classify() (flows []ofp.Flow) {
 	look(450, strips, isSeen|isChanged, isSeen|isChanged, tpidCSIG, again(set(isLast).PopVLAN(), p.base+tableAct))
 	look(400, tagged(), isSeen|isChanged, isSeen|isChanged, tpidCSIG, p.leave(ofp.Actions(nil).PopVLAN(), doParse))
 	look(300, tagged(), isSeen|isChanged, isSeen|isChanged, 0, nil)
-	look(400, tagged(), isSeen, isSeen|isInner|isChanged, tpidCSIG, nil)
+	look(450, tagged(), isSeen|isKept, isSeen|isKept, tpidCSIG, nil)
+	// A frame of the flows that csig had before split has no copy: it is looked up and split now.
+	look(400, tagged(), isSeen, isSeen|isInner|isChanged, tpidCSIG, again(set(isTag).PopVLAN(), lease))
 	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidVLAN, again(set(isOuter).PopVLAN(), here))
 	// Frames with two CSIG tags have no signal, and ports that strip remove both.
 	both := tagged()
@@ -85,9 +87,12 @@ func (p *pipeline) parse(bits uint32) ofp.Actions {
 
 // split makes two copies of a frame, the one with its own tag and the one with the
 // tag changed, of which tableClassify drops the one that the TPID rules out: what is
-// read of a tag to find its TPID need not be read once more to change it.
+// read of a tag to find its TPID need not be read once more to change it. The second copy
+// needs no group, as nothing follows it. Open vSwitch 3.1 aborts when a group is deleted
+// that a list of actions names twice: it deletes the rule once for each
+// (openvswitch/ovs ofproto/ofproto.c, ofproto_rule_insert__ and delete_flows__).
 func (p *pipeline) split() ofp.Actions {
-	return ofp.Actions(nil).Load(regVLAN, isTag).Group(groupID).Load(regVLAN, isTag|isChanged).Group(groupID)
+	return ofp.Actions(nil).Load(regVLAN, isTag).Group(groupID).Load(regVLAN, isTag|isChanged).Resubmit(p.base + tableClassify)
 }
 
 // readClass reads of a tag what entries match, whichever there are: the switch caches

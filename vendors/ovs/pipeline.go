@@ -51,8 +51,8 @@ const (
 // again do not add up where a list of actions hands it over more than once.
 const groupID = 0x63736967
 
-// Bits of regVLAN above the TCI. Those from isNew on say how far a frame is; tableEntry sets the register before anything else, so that no flow of
-// others can have set them.
+// Bits of regVLAN above the TCI. Those from isNew on say how far a frame is; tableEntry
+// sets the register before anything else, so that no flow of others can have set them.
 const (
 	isAside   = 1 << 16 // there is a tag in front, and it was set aside
 	isCSIGs   = 1 << 17 // that tag has CSIG's TPID, not a VLAN's
@@ -68,6 +68,7 @@ const (
 	isLast    = 1 << 27 // its tag is CSIG's, and to be removed
 	isRead    = 1 << 28 // see readIP
 	isDirect  = 1 << 29 // it is not parsed again between isClass and isTag
+	isKept    = 1 << 30 // it is the copy with its own tag
 )
 
 // Values of regVID.
@@ -269,6 +270,11 @@ func (p *pipeline) shared() []ofp.Flow {
 	add(tableAct, 600, at(tagged(), isClass), p.leave(nil, 0))
 	add(tableAct, 600, at(tagged(), isTag), p.leave(readIP(readTag(nil)), 0))
 	add(tableAct, 500, at(tagged(), isLast), p.leave(ofp.Actions(nil).PopVLAN(), 0))
+	// A frame that a foreign flow sent past tableEntry, or that the flows before those of
+	// classify.go left here, may have any TPID: it is classified, and looked up again.
+	unknown := tagged()
+	unknown.Regs[regVLAN] = ofp.Masked{Mask: isClass | isTag | isLast | isAside}
+	add(tableAct, 50, unknown, append(ofp.Actions(nil).LoadBits(ofp.Reg(regVID), 0, 17, 0), p.parse(isDirect)...))
 	add(tableAct, 1, ofp.Match{}, p.leave(nil, 0)) // its tag is cut short
 	for _, tpid := range []uint16{tpidVLAN, tpidCSIG} {
 		in := ofp.Masked{Value: isAside, Mask: isAside | isCSIGs}
