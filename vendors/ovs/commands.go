@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -92,7 +93,7 @@ func flowText(f *ofp.Flow) string {
 	if m.Mark.Mask != 0 {
 		parts = append(parts, fmt.Sprintf("pkt_mark=%#x/%#x", m.Mark.Value, m.Mark.Mask))
 	}
-	return strings.Join(parts, ",") + ",actions=" + f.Actions.Text()
+	return strings.Join(parts, ",") + ",actions=" + cmp.Or(f.Actions.Text(), "drop")
 }
 
 // number is a port's number, or the shell variable that holds it.

@@ -34,8 +34,8 @@
 //	             without it → 63
 //	62 live      the signal: each port's ternary entries
 //	63 stale     the fallback, constant
-//	64 act       what was found in register 14: rewrite, remove or nothing
-//	65 classify  is the tag CSIG's? → 61
+//	64 act       what was found in register 14: leave, or → 65
+//	65 classify  what of the tag is to be read: → 61; is it CSIG's? → 64
 //
 // From 60 a frame goes on to 65 through a group with one bucket. What a bucket does
 // ends with it, also where the frame is parsed again (ofproto-dpif-xlate.c,
@@ -46,9 +46,8 @@
 // No match sees a TPID (ovs-fields(7), VLAN: "no version of OpenFlow provides a
 // way"), and an ordinary VLAN's tag must never change. But with vlan-limit 1,
 // the default, the ethertype behind one tag is the TPID of the next. So a frame
-// with a tag gets one more in front and is parsed again; then that tag is taken
-// away and, where the one behind it is CSIG's, the frame is parsed once more and
-// comes to the signal. Frames are parsed again after pop_mpls
+// whose tag the signal would change gets one more in front and is parsed again; then
+// that tag is taken away. Frames are parsed again after pop_mpls
 // (ofproto-dpif-xlate.c, recirc_for_mpls); push_mpls and pop_mpls together do
 // nothing to the frame. Frames without a tag are not recirculated.
 //
@@ -62,9 +61,9 @@
 // outer one is found out as above; then that tag is set aside in register 13, and
 // put back with its TPID at the end. Behind two tags nothing is seen.
 //
-// All in all a frame with an ordinary VLAN's tag is parsed twice more, one with a
-// CSIG tag three times, and one with a CSIG tag behind another four times. The
-// userspace datapath allows six (lib/dpif-netdev.c, MAX_RECIRC_DEPTH).
+// All in all a frame whose tag stays is parsed once more, one with a tag that is
+// changed or could be three times, and one with a CSIG tag behind another four times.
+// The userspace datapath allows six (lib/dpif-netdev.c, MAX_RECIRC_DEPTH).
 //
 // To a patch port a frame is parsed once more where the flows have other tags of it
 // than there are: behind the tag that was put in front for a while the first one is
@@ -74,13 +73,29 @@
 // were (recirculation.go): three in the first leave three, which is enough for one tag, and
 // four or five, or two bridges, none.
 //
+// # What is cached
+//
+// Whatever pushes or pops a tag is cached for all bits of that tag (lib/flow.c,
+// flow_push_vlan_uninit; lib/odp-util.c, commit_vlan_action), and so is a new tag to
+// the datapath each time that this is done. It is done once:
+//
+//   - isClass: of a frame T and S alone are read. Where the signal leaves such
+//     tags, the frame leaves, whatever its TPID is, and all of them share the flow.
+//   - isTag: of the others the tag is read as a whole, once, by which there are two
+//     copies of the frame, with the tag as it is and with the tag changed (split). Behind
+//     the constant tag that is put in front of both their tags are not read any more:
+//     by the TPID that shows there one copy leaves and the other is dropped.
+//
+// Ports that strip, or are closed, and frames that other bridges parse again as well,
+// come to isTag at once. A tag behind another is not read before the last pass.
+//
 // # Changes
 //
 // Every Update is one bundle, atomic and in order, its answers waited for: the
 // entries that differ, and the lease. A packet sees the tables of before or of
-// after (ovs-ofctl(8), --bundle). The signal is looked up in one pass of three,
-// the last one, so that the other two have the same flows in the cache whatever
-// the signal is.
+// after (ovs-ofctl(8), --bundle). The signal is looked up at isClass and at isTag, each
+// with the same registers whatever it is, and nothing of what it said is in a register
+// afterwards: a change revises the flows of these two in place, and the others stay.
 //
 // The datapath caches what tables said. After a change ovs-vswitchd goes through
 // that, at the latest 5 ms after it last began to and at once when it is through

@@ -51,17 +51,24 @@ const (
 // again do not add up where a list of actions hands it over more than once.
 const groupID = 0x63736967
 
-// Bits of regVLAN above the TCI. The last five say how far tableClassify is with
-// a frame; tableEntry sets the register before anything else, so that no flow of
-// others can have set them.
+// Bits of regVLAN above the TCI. Those from isNew on say how far a frame is; tableEntry
+// sets the register before anything else, so that no flow of others can have set them.
 const (
-	isAside = 1 << 16 // there is a tag in front, and it was set aside
-	isCSIGs = 1 << 17 // that tag has CSIG's TPID, not a VLAN's
-	isNew   = 1 << 19 // the frame comes from tableEntry
-	isWhole = 1 << 20 // the frame was parsed again as it is
-	isSeen  = 1 << 21 // it was parsed again with a tag put in front of its own
-	isInner = 1 << 22 // CSIG's TPID stands behind its outermost tag
-	isOuter = 1 << 23 // its outermost tag is to be set aside
+	isAside   = 1 << 16 // there is a tag in front, and it was set aside
+	isCSIGs   = 1 << 17 // that tag has CSIG's TPID, not a VLAN's
+	isUEC     = 1 << 18 // the layout is that of UEC
+	isNew     = 1 << 19 // the frame comes from tableEntry
+	isWhole   = 1 << 20 // the frame was parsed again as it is
+	isSeen    = 1 << 21 // it was parsed again with a tag put in front of its own
+	isInner   = 1 << 22 // CSIG's TPID stands behind its outermost tag
+	isOuter   = 1 << 23 // its outermost tag is to be set aside
+	isClass   = 1 << 24 // of its tag T and S are known, and the frame may leave
+	isTag     = 1 << 25 // its tag is known as a whole, and may be changed
+	isChanged = 1 << 26 // it is the copy with the changed tag
+	isLast    = 1 << 27 // its tag is CSIG's, and to be removed
+	isRead    = 1 << 28 // see readIP
+	isDirect  = 1 << 29 // it is not parsed again between isClass and isTag
+	isKept    = 1 << 30 // it is the copy with its own tag
 )
 
 // Values of regVID.
@@ -166,6 +173,11 @@ func (p *pipeline) toBridge(number uint32, driven bool, to *patchPeer) (flows []
 	mark := func(value uint32) ofp.Actions {
 		return ofp.Actions(nil).LoadBits(ofp.FieldPktMark, markFrom, markBits, uint64(value>>markFrom)).OutputReg(regOut)
 	}
+	if driven && to.next != nil {
+		var m ofp.Match
+		m.Regs[regOut], m.Regs[regVLAN] = ofp.Exactly(number), ofp.Masked{Value: isNew, Mask: isNew}
+		flows = append(flows, p.flow(tableClassify, 505, m, p.parse(isDirect)))
+	}
 	if driven {
 		add(1500, doLeave|doParse, 0, again(ofp.Actions(nil).LoadBits(ofp.Reg(regVID), parseBit, 1, 0), p.base+tableAct))
 	}
@@ -247,9 +259,22 @@ func (p *pipeline) shared() []ofp.Flow {
 		flows = append(flows, p.entry(tableStale, 0, &p.stale[i]))
 	}
 
-	add(tableAct, 100, does(doRewrite), p.leave(setVID(nil), 0))
-	add(tableAct, 100, does(doStrip), p.leave(ofp.Actions(nil).PopVLAN(), 0))
-	add(tableAct, 10, tagged(), p.leave(readTag(nil), 0))
+	at := func(m ofp.Match, state uint32) ofp.Match {
+		m.Regs[regVLAN] = ofp.Masked{Value: state, Mask: state}
+		return m
+	}
+	for _, bit := range []uint32{doRewrite, doStrip} {
+		add(tableAct, 700, at(does(bit), isClass), again(ofp.Actions(nil).Load(regVID, 0).Load(regVLAN, isTag), p.base+tableLease))
+		add(tableAct, 700, at(does(bit), isTag), p.split())
+	}
+	add(tableAct, 600, at(tagged(), isClass), p.leave(nil, 0))
+	add(tableAct, 600, at(tagged(), isTag), p.leave(readIP(readTag(nil)), 0))
+	add(tableAct, 500, at(tagged(), isLast), p.leave(ofp.Actions(nil).PopVLAN(), 0))
+	// A frame that a foreign flow sent past tableEntry, or that the flows before those of
+	// classify.go left here, may have any TPID: it is classified, and looked up again.
+	unknown := tagged()
+	unknown.Regs[regVLAN] = ofp.Masked{Mask: isClass | isTag | isLast | isAside}
+	add(tableAct, 50, unknown, append(ofp.Actions(nil).LoadBits(ofp.Reg(regVID), 0, 17, 0), p.parse(isDirect)...))
 	add(tableAct, 1, ofp.Match{}, p.leave(nil, 0)) // its tag is cut short
 	for _, tpid := range []uint16{tpidVLAN, tpidCSIG} {
 		in := ofp.Masked{Value: isAside, Mask: isAside | isCSIGs}
@@ -293,51 +318,6 @@ func (p *pipeline) unparsed() (list []uint16) {
 		list = append(list, t.TPID)
 	}
 	return list
-}
-
-// classify finds out whether a frame's tag is CSIG's. No match sees a TPID, but
-// for that of the tag behind the outermost one, which shows as the ethertype. So
-// the frame gets another tag in front, and is parsed again.
-//
-// It comes here parsed as it is: a tag that was put on in the bridge and one that
-// it came with are all that Open vSwitch remembers of a frame (openvswitch/ovs
-// lib/flow.h, FLOW_MAX_VLAN_HEADERS), and a third would have it lose the last.
-func (p *pipeline) classify() (flows []ofp.Flow) {
-	look := func(priority uint16, m ofp.Match, bits, mask uint32, ethType uint16, a ofp.Actions) {
-		m.Regs[regVLAN], m.EthType = ofp.Masked{Value: bits, Mask: mask}, ethType
-		flows = append(flows, p.flow(tableClassify, priority, m, a))
-	}
-	here, lease := p.base+tableClassify, p.base+tableLease
-	set := func(bits uint32) ofp.Actions { return ofp.Actions(nil).Load(regVLAN, bits) }
-	// Of a frame that was parsed again in another bridge as many turns are left as one
-	// tag takes, or none (recirculation.go).
-	marked := func(m ofp.Match, bit uint32) ofp.Match {
-		m.Mark = ofp.Masked{Value: bit, Mask: bit}
-		return m
-	}
-	look(510, marked(ofp.Match{}, markNone), isNew, isNew, 0, p.leave(nil, 0))
-	look(500, ofp.Match{}, isNew, isNew, 0, again(set(isWhole), here))
-	look(350, marked(tagged(), markTurns), isWhole, isWhole, tpidCSIG, p.leave(nil, 0))
-	for _, ethType := range p.passes() { // as in tableEntry
-		look(400, tagged(), isWhole, isWhole, ethType, p.leave(nil, 0))
-	}
-	look(300, tagged(), isWhole, isWhole, tpidCSIG, again(set(isSeen|isInner).PushVLAN(tpidVLAN), here))
-	look(200, tagged(), isWhole, isWhole, 0, again(set(isSeen).PushVLAN(tpidVLAN), here))
-
-	// The ethertype is the TPID of the tag that the frame came with.
-	look(400, tagged(), isSeen, isSeen|isInner, tpidCSIG, again(set(0).PopVLAN(), lease))
-	look(400, tagged(), isSeen|isInner, isSeen|isInner, tpidVLAN, again(set(isOuter).PopVLAN(), here))
-	// Frames with two CSIG tags have no signal, and ports that strip remove both.
-	both := tagged()
-	both.Regs[regVID] = ofp.Masked{Value: doStrip, Mask: doStrip}
-	look(400, both, isSeen|isInner, isSeen|isInner, tpidCSIG, again(set(isOuter|isCSIGs).PopVLAN(), here))
-	look(200, tagged(), isSeen, isSeen, 0, p.leave(ofp.Actions(nil).PopVLAN(), doParse))
-
-	look(400, tagged(), isOuter, isOuter|isCSIGs, 0, again(setAside(isAside), lease))
-	look(400, tagged(), isOuter|isCSIGs, isOuter|isCSIGs, 0, again(setAside(isAside|isCSIGs), lease))
-
-	look(1, ofp.Match{}, 0, 0, 0, p.leave(nil, 0)) // a tag that is cut short is none
-	return flows
 }
 
 // port are the constant flows of a port. A closed one has the fallback, lease

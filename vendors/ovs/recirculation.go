@@ -70,7 +70,8 @@ func (p *pipeline) drives(port string) bool {
 // isToBridge reports whether a flow is one that pipeline.toBridge makes.
 func isToBridge(f *ofp.Flow) bool {
 	vid := f.Match.Regs[regVID]
-	return f.Match.Regs[regOut].Mask != 0 && vid.Value&doLeave != 0 && vid.Mask == vid.Value
+	leaves := vid.Value&doLeave != 0 && vid.Mask == vid.Value
+	return f.Match.Regs[regOut].Mask != 0 && (leaves || f.Match.Regs[regVLAN].Value == isNew)
 }
 
 // recirculationLimits names the ports from which frames go on to other bridges that
