@@ -125,7 +125,7 @@ func newMany(t testing.TB, platform string, ports int) *many {
 	m.traffic()
 	socket := filepath.Join(filepath.Dir(m.file), "agent.sock")
 	m.a = launchIn(t, m.s1.Command(csig, "agent", "-i", m.file, "--socket", socket), socket)
-	m.a.await("its ports are live", func(s *api.Status) bool { return len(s.Ports) == ports && m.live(s) })
+	m.await("its ports are live", func(s *api.Status) bool { return len(s.Ports) == ports && m.live(s) })
 	m.enter(phase{what: "before", tpids: manyTPIDs[:1], free: ports})
 	return m
 }
@@ -366,14 +366,14 @@ func (m *many) reload(change string) {
 	if err := m.a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		m.t.Fatal(err)
 	}
-	s := m.a.await("a reload with "+change, func(s *api.Status) bool { return s.Reload != nil && s.Reload.Time.After(began) })
+	s := m.await("a reload with "+change, func(s *api.Status) bool { return s.Reload != nil && s.Reload.Time.After(began) })
 	m.took = append(m.took, time.Since(began))
 	if s.Reload.Error != "" {
 		m.t.Fatal(s.Reload.Error)
 	}
-	m.a.await("live ports after "+change, func(now *api.Status) bool { return now.Cycle.Count > s.Cycle.Count+4 && m.live(now) })
+	m.await("live ports after "+change, func(now *api.Status) bool { return now.Cycle.Count > s.Cycle.Count+4 && m.live(now) })
 	m.enter(after)
-	m.a.await("cycles after "+change, func(now *api.Status) bool { return now.Cycle.Count > s.Cycle.Count+8 })
+	m.await("cycles after "+change, func(now *api.Status) bool { return now.Cycle.Count > s.Cycle.Count+8 })
 }
 
 // replug deletes a port's device and makes it again at once.
@@ -409,7 +409,27 @@ func (m *many) replug(port int) {
 	}
 	m.enter(phase{tpids: before.tpids, lm: before.lm, free: before.free, what: "after replug"})
 	n := m.status().Cycle.Count
-	m.a.await("cycles after it", func(s *api.Status) bool { return s.Cycle.Count > n+5 })
+	m.await("cycles after it", func(s *api.Status) bool { return s.Cycle.Count > n+5 })
+}
+
+// await waits until the agent's status shows something. It asks once a cycle: a status of many
+// ports takes the agent longer than a few milliseconds.
+func (m *many) await(what string, ok func(*api.Status) bool) *api.Status {
+	m.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		select {
+		case <-tick.C:
+		case <-m.a.ended:
+			m.t.Fatalf("the agent ended (%v) before: %s", m.a.err, what)
+		}
+		if s, err := m.a.client.Status(m.t.Context()); err == nil && ok(s) {
+			return s
+		}
+	}
+	m.t.Fatalf("the agent's status never showed: %s", what)
+	return nil
 }
 
 func (m *many) status() *api.Status {

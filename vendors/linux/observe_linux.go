@@ -27,7 +27,7 @@ func (s *socket) observe() (*observed, error) {
 		if err != nil {
 			return nil, err
 		}
-		o, err := s.readTable()
+		raw, err := s.dumpTable()
 		after, err2 := s.generation()
 		if err2 != nil {
 			return nil, err2
@@ -35,9 +35,16 @@ func (s *socket) observe() (*observed, error) {
 		switch {
 		case before != after:
 			last = errors.New("nftables keeps changing while its rules are read: try again")
+			if err := s.change(after); err != nil {
+				return nil, err
+			}
 		case err != nil:
 			last = err // a dump without a race: still worth another try
 		default:
+			o, err := raw.parse()
+			if err != nil {
+				return nil, err
+			}
 			o.generation = after
 			return o, nil
 		}
@@ -45,8 +52,37 @@ func (s *socket) observe() (*observed, error) {
 	return nil, last
 }
 
-func (s *socket) readTable() (*observed, error) {
-	o := &observed{sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
+// A read that was disturbed begins again right behind the next change, which an agent makes once
+// in a schedule: nothing else leaves a read as long as that undisturbed.
+const (
+	nextChange = 200 * time.Millisecond
+	lookAgain  = time.Millisecond
+)
+
+// change waits until nftables changes from a generation, or for nextChange.
+func (s *socket) change(from uint32) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for end := time.Now().Add(nextChange); time.Now().Before(end); <-tick.C {
+		if now, err := s.generation(); err != nil || now != from {
+			return err
+		}
+	}
+	return nil
+}
+
+// dumped is our table as the kernel writes it: it is read only once it is known to be of one
+// generation, as reading it takes as long again.
+type dumped struct {
+	table         bool
+	comment       string
+	sets          []*observedSet
+	elements      [][]netlink.Message // of each set
+	chains, rules []netlink.Message
+}
+
+func (s *socket) dumpTable() (*dumped, error) {
+	d := &dumped{}
 	tables, err := s.dump(unix.NFT_MSG_GETTABLE, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read nftables' tables: %w", err)
@@ -55,11 +91,11 @@ func (s *socket) readTable() (*observed, error) {
 		if name, comment, err := readTable(m.Data); err != nil {
 			return nil, err
 		} else if name == tableName {
-			o.table, o.comment = true, comment
+			d.table, d.comment = true, comment
 		}
 	}
-	if !o.table {
-		return o, nil
+	if !d.table {
+		return d, nil
 	}
 	sets, err := s.dump(unix.NFT_MSG_GETSET, attrs(func(b *batch) { b.str(unix.NFTA_SET_TABLE, tableName) }))
 	if err != nil {
@@ -70,7 +106,6 @@ func (s *socket) readTable() (*observed, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.sets[set.name] = set
 		elements, err := s.dump(unix.NFT_MSG_GETSETELEM, attrs(func(b *batch) {
 			b.str(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
 			b.str(unix.NFTA_SET_ELEM_LIST_SET, set.name)
@@ -78,26 +113,33 @@ func (s *socket) readTable() (*observed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read set %s of table %s: %w", set.name, tableName, err)
 		}
-		if err := set.readElements(elements); err != nil {
-			return nil, err
-		}
+		d.sets, d.elements = append(d.sets, set), append(d.elements, elements)
 	}
-	chains, err := s.dump(unix.NFT_MSG_GETCHAIN, nil) // the kernel filters by family only
-	if err != nil {
+	if d.chains, err = s.dump(unix.NFT_MSG_GETCHAIN, nil); err != nil { // the kernel filters by family only
 		return nil, fmt.Errorf("read the chains of table %s: %w", tableName, err)
 	}
-	for _, m := range chains {
+	if d.rules, err = s.dump(unix.NFT_MSG_GETRULE, attrs(func(b *batch) { b.str(unix.NFTA_RULE_TABLE, tableName) })); err != nil {
+		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
+	}
+	return d, nil
+}
+
+func (d *dumped) parse() (*observed, error) {
+	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
+	for i, set := range d.sets {
+		if err := set.readElements(d.elements[i]); err != nil {
+			return nil, err
+		}
+		o.sets[set.name] = set
+	}
+	for _, m := range d.chains {
 		if c, table, err := readChain(m.Data); err != nil {
 			return nil, err
 		} else if table == tableName {
 			o.chains[c.name] = c
 		}
 	}
-	rules, err := s.dump(unix.NFT_MSG_GETRULE, attrs(func(b *batch) { b.str(unix.NFTA_RULE_TABLE, tableName) }))
-	if err != nil {
-		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
-	}
-	for _, m := range rules {
+	for _, m := range d.rules {
 		chain, rule, err := readRuleMessage(m.Data)
 		if err != nil {
 			return nil, err
