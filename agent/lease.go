@@ -25,6 +25,15 @@ func (a *Agent) leaseDuration() time.Duration {
 	return max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, MinLease)
 }
 
+// leaseIsShort reports whether the lease that a reload goes on with may end before the second
+// tick: then the first cycle does not wait for its own.
+func (a *Agent) leaseIsShort(next time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ends := a.cycle.LeaseEnds
+	return !ends.IsZero() && !a.withoutLeaseLocked() && ends.Before(a.schedule.Next(next))
+}
+
 // tooOld refuses to renew the lease on the strength of a reading that began so
 // long ago: we were stopped or the source was slow, and the lease would advertise
 // what was true before the last one ended.

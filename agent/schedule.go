@@ -65,6 +65,9 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 	seen := time.Now()
 	since := seen // the running cycle runs since then, or since we were stopped in it
 	next := a.schedule.Next(seen)
+	if a.leaseIsShort(next) {
+		next = seen
+	}
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for {

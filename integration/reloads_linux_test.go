@@ -244,7 +244,7 @@ func (m *many) traffic() {
 		for i := range 6 {
 			frame[i], frame[6+i] = 0xff, 2
 		}
-		tick := time.NewTicker(time.Duration(len(m.index)) * 100 * time.Microsecond)
+		tick := time.NewTicker(time.Duration(len(m.index)) * 200 * time.Microsecond)
 		defer tick.Stop()
 		for {
 			for i := range m.index {

@@ -42,6 +42,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	s := want.Wanted()
+	d.reuse = d.lastRead()
 	d.alike = ""
 	if d.setup != nil && sameValues(d.setup.Measure, s.Measure) {
 		d.alike = d.setup.Profile
@@ -149,7 +150,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if err := d.links.Scan(); err != nil {
 		return nil, err
 	}
-	have, err := d.sock.observe()
+	have, err := d.observe()
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +170,9 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	d.generation = have.generation
 	if err := d.carryOut(groups); err != nil {
 		return nil, err
+	}
+	if len(groups) == 0 {
+		d.last = have
 	}
 	var changes []vendors.Change
 	for _, g := range groups {
@@ -208,6 +212,47 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 		p.moved = false
 	}
 	return changes, err
+}
+
+// observe reads our table, unless nobody has changed nftables since reuse was read but this driver,
+// which knows what it wrote: at a reload the lease has no time for hundreds of ports.
+func (d *Driver) observe() (*observed, error) {
+	have := d.reuse
+	d.reuse, d.last = nil, nil
+	if have != nil {
+		now, err := d.sock.generation()
+		if err != nil {
+			return nil, err
+		}
+		if now == d.generation {
+			have.generation = now
+			return have, nil
+		}
+	}
+	return d.sock.observe()
+}
+
+// lastRead is our table as it was read last, with the elements that were written since; nil where it
+// is not known to be the whole of it.
+func (d *Driver) lastRead() *observed {
+	have := d.last
+	if have == nil || d.known != vendors.Current {
+		return nil
+	}
+	lease := have.sets[setLease]
+	left := d.leaseUntil.Sub(d.cfg.Now())
+	if lease == nil || left <= 0 || len(lease.keys) == 0 {
+		return nil
+	}
+	lease.left = left
+	for _, p := range d.ports {
+		if set := have.sets[p.key]; set != nil {
+			set.intervals = slices.Clone(p.have)
+		} else if p.action == vlanrules.Update {
+			return nil
+		}
+	}
+	return have
 }
 
 // leaseFlushed reports whether another process deleted the lease while it ran. The

@@ -30,6 +30,8 @@ type Driver struct {
 	known      vendors.Knowledge
 	generation uint32 // of the ruleset that is known
 
+	last       *observed // our table as it was read last; nil: it has other sets, chains or rules since
+	reuse      *observed // the same, for the Apply that runs
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
 
 	stale     []interval // the fallback
@@ -120,6 +122,9 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	have, err := d.sock.observe()
 	if err != nil {
 		return vendors.DataPlane{}, err
+	}
+	if d.last = nil; have.generation == d.generation {
+		d.last = have
 	}
 	seen := vendors.DataPlane{Signal: vendors.SignalFallback}
 	if lease := have.sets[setLease]; have.ours() && lease != nil && lease.left > 0 {

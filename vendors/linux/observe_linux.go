@@ -41,7 +41,7 @@ func (s *socket) observe() (*observed, error) {
 		case err != nil:
 			last = err // a dump without a race: still worth another try
 		default:
-			o, err := raw.parse()
+			o, err := raw.parse(s)
 			if err != nil {
 				return nil, err
 			}
@@ -124,7 +124,13 @@ func (s *socket) dumpTable() (*dumped, error) {
 	return d, nil
 }
 
-func (d *dumped) parse() (*observed, error) {
+// readAs is a rule that was read before: most are as they were.
+type readAs struct {
+	chain string
+	rule  []any
+}
+
+func (d *dumped) parse(s *socket) (*observed, error) {
 	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
 	for i, set := range d.sets {
 		if err := set.readElements(d.elements[i]); err != nil {
@@ -139,15 +145,21 @@ func (d *dumped) parse() (*observed, error) {
 			o.chains[c.name] = c
 		}
 	}
+	read := make(map[string]readAs, len(d.rules))
 	for _, m := range d.rules {
-		chain, rule, err := readRuleMessage(m.Data)
-		if err != nil {
-			return nil, err
+		r, ok := s.rules[string(m.Data)]
+		if !ok {
+			var err error
+			if r.chain, r.rule, err = readRuleMessage(m.Data); err != nil {
+				return nil, err
+			}
 		}
-		if c := o.chains[chain]; c != nil {
-			c.rules = append(c.rules, rule)
+		read[string(m.Data)] = r
+		if c := o.chains[r.chain]; c != nil {
+			c.rules = append(c.rules, r.rule)
 		}
 	}
+	s.rules = read
 	return o, nil
 }
 

@@ -24,6 +24,8 @@ type socket struct {
 
 	answer       []byte
 	firstProblem error
+
+	rules map[string]readAs // of the last read, by the kernel's bytes
 }
 
 // wantBuffers is asked for on both sides of the socket: a setup of 512 ports
@@ -80,7 +82,7 @@ func (s *socket) reconnect(netns int) error {
 		return err
 	}
 	_ = s.close() // nothing of it is of use
-	fresh.seq = s.seq
+	fresh.seq, fresh.rules = s.seq, s.rules
 	*s = *fresh
 	return nil
 }
