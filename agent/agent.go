@@ -77,6 +77,9 @@ type Agent struct {
 	updates  []vendors.PortUpdate
 	setupDue time.Time // when to apply the setup (again); zero: it holds
 	refusals bool      // some port is marked as refused
+	reloaded bool      // no cycle has ended since a reload
+
+	reloads atomic.Bool // a reload waits for the end of a cycle
 
 	driverMu sync.Mutex   // held while the driver is used, once the cycles run
 	waiters  atomic.Int32 // how many wait for it
@@ -190,8 +193,9 @@ func (a *Agent) loop(ctx context.Context) {
 	a.keepSchedule(ctx)
 }
 
-// afterCycle waits for the end of a cycle that is to come, but not for long.
-func (a *Agent) afterCycle(ctx context.Context) {
+// afterCycle waits for the end of a cycle that is to come, but not for long: the lease has longest to
+// run then. It returns that lease.
+func (a *Agent) afterCycle(ctx context.Context) (lease time.Duration) {
 	select { // one that has ended already
 	case <-a.cycled:
 	default:
@@ -205,6 +209,9 @@ func (a *Agent) afterCycle(ctx context.Context) {
 	case <-limit.C:
 	case <-ctx.Done():
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cycle.lease
 }
 
 // Cycle reads the counters once and programs what they say. The error has
@@ -296,6 +303,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	a.cycle.LastError, a.cycle.stuck = "", ""
 	a.cycle.Count++
 	a.cycle.Last, a.cycle.ended, a.cycle.lease = t3, t3, lease
+	a.reloaded = false
 	a.cycle.ReadNS, a.cycle.ComputeNS, a.cycle.ProgramNS = int64(t1.Sub(t0)), int64(t2.Sub(t1)), int64(t3.Sub(t2))
 	a.cycle.Operations += uint64(res.Ops)
 	if writes {

@@ -120,7 +120,7 @@ func (d *Daemon) putInForce(ctx context.Context, fleet *inventory.Fleet, text []
 		// Nothing new; what is wrong in spite of it is said again.
 		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.decided(text), d.incomplete(ctx, old))
 	}
-	facts, seen, err := d.examine(ctx, r)
+	facts, seen, err := d.examine(ctx, r, old)
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
 	}
@@ -174,8 +174,12 @@ func withoutCommands(f *inventory.Fleet) error {
 // error that one runs again.
 func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Facts) error {
 	if old != nil {
-		old.agent.afterCycle(ctx) // so that the lease has longest to run
+		old.agent.reloads.Store(true)
+		if old.agent.afterCycle(ctx) < reloadLease {
+			old.agent.afterCycle(ctx) // the one that ran may have begun before
+		}
 		old.halt()
+		old.agent.reloads.Store(false)
 		r.agent.continueFrom(old.agent, old.source == r.source)
 		r.agent.facts, r.agent.probed = facts, true
 		if old.driver != r.driver {
@@ -209,7 +213,7 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 
 // examine asks the device, over a connection of its own, whether it can have
 // the setup.
-func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *examination, error) {
+func (d *Daemon) examine(ctx context.Context, r, old *running) (vendors.Facts, *examination, error) {
 	driver, err := d.cfg.OpenDriver(r.dev)
 	if err != nil {
 		return vendors.Facts{}, nil, err
@@ -220,6 +224,12 @@ func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *exami
 		return facts, nil, fmt.Errorf("device %s: probe: %w", r.dev.Name, err)
 	}
 	seen, err := examineWith(ctx, driver, &r.agent.setup)
+	if old != nil && old.driver == r.driver {
+		if l, ok := vendors.As[vendors.Learner](r.driver); ok {
+			defer old.agent.lockDriver()()
+			l.Learn(driver)
+		}
+	}
 	if err = errors.Join(r.agent.unsupportedActions(&facts), err); err != nil {
 		return facts, nil, fmt.Errorf("device %s: %w", r.dev.Name, err)
 	}
@@ -284,7 +294,7 @@ func sameCounting(a *Agent, tpid uint16, b *inventory.Device) bool {
 // by port where that means the same here, and its bookkeeping. Both stand
 // still.
 func (a *Agent) continueFrom(old *Agent, sameSource bool) {
-	a.started, a.tried, a.cycle = old.started, old.tried, old.cycle
+	a.started, a.tried, a.cycle, a.reloaded = old.started, old.tried, old.cycle, true
 	if a.cfg.Driver == old.cfg.Driver { // else it is another device, or reached another way: its dead-man is not proved
 		a.pacing, a.dead = old.pacing, old.dead
 	}

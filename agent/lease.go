@@ -22,8 +22,16 @@ func (a *Agent) leaseDuration() time.Duration {
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
-	return max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, MinLease)
+	lease := max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, MinLease)
+	if a.reloads.Load() || a.reloaded {
+		lease = max(lease, min(2*lease, reloadLease))
+	}
+	return lease
 }
+
+// reloadLease is how long a lease may be for the last cycle before a reload and the first one behind
+// it: on a switch of hundreds of ports the rules take longer than three cycles of 100 ms.
+const reloadLease = time.Second
 
 // leaseIsShort reports whether the lease that a reload goes on with may end before the second
 // tick: then the first cycle does not wait for its own.

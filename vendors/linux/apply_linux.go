@@ -171,7 +171,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if err := d.carryOut(groups); err != nil {
 		return nil, err
 	}
-	if len(groups) == 0 {
+	if d.synced = d.generation; len(groups) == 0 {
 		d.last = have
 	}
 	var changes []vendors.Change
@@ -215,7 +215,8 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 }
 
 // observe reads our table, unless nobody has changed nftables since reuse was read but this driver,
-// which knows what it wrote: at a reload the lease has no time for hundreds of ports.
+// which knows what it wrote, and the kernel, which deletes the chain of a device that goes: at a
+// reload the lease has no time for hundreds of ports.
 func (d *Driver) observe() (*observed, error) {
 	have := d.reuse
 	d.reuse, d.last = nil, nil
@@ -224,7 +225,11 @@ func (d *Driver) observe() (*observed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if now == d.generation {
+		chains, err := d.sock.chains()
+		if err != nil {
+			return nil, err
+		}
+		if now == d.generation && have.keep(chains) {
 			have.generation = now
 			return have, nil
 		}
@@ -236,7 +241,7 @@ func (d *Driver) observe() (*observed, error) {
 // is not known to be the whole of it.
 func (d *Driver) lastRead() *observed {
 	have := d.last
-	if have == nil || d.known != vendors.Current {
+	if have == nil || d.known != vendors.Current || int32(have.generation-d.synced) < 0 {
 		return nil
 	}
 	lease := have.sets[setLease]

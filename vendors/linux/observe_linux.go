@@ -74,11 +74,12 @@ func (s *socket) change(from uint32) error {
 // dumped is our table as the kernel writes it: it is read only once it is known to be of one
 // generation, as reading it takes as long again.
 type dumped struct {
-	table         bool
-	comment       string
-	sets          []*observedSet
-	elements      [][]netlink.Message // of each set
-	chains, rules []netlink.Message
+	table    bool
+	comment  string
+	sets     []*observedSet
+	elements [][]netlink.Message // of each set
+	chains   map[string]*observedChain
+	rules    []netlink.Message
 }
 
 func (s *socket) dumpTable() (*dumped, error) {
@@ -115,13 +116,30 @@ func (s *socket) dumpTable() (*dumped, error) {
 		}
 		d.sets, d.elements = append(d.sets, set), append(d.elements, elements)
 	}
-	if d.chains, err = s.dump(unix.NFT_MSG_GETCHAIN, nil); err != nil { // the kernel filters by family only
-		return nil, fmt.Errorf("read the chains of table %s: %w", tableName, err)
+	if d.chains, err = s.chains(); err != nil {
+		return nil, err
 	}
 	if d.rules, err = s.dump(unix.NFT_MSG_GETRULE, attrs(func(b *batch) { b.str(unix.NFTA_RULE_TABLE, tableName) })); err != nil {
 		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
 	}
 	return d, nil
+}
+
+// chains are our table's, without their rules.
+func (s *socket) chains() (map[string]*observedChain, error) {
+	list, err := s.dump(unix.NFT_MSG_GETCHAIN, nil) // the kernel filters by family only
+	if err != nil {
+		return nil, fmt.Errorf("read the chains of table %s: %w", tableName, err)
+	}
+	out := make(map[string]*observedChain, len(list))
+	for _, m := range list {
+		if c, table, err := readChain(m.Data); err != nil {
+			return nil, err
+		} else if table == tableName {
+			out[c.name] = c
+		}
+	}
+	return out, nil
 }
 
 // readAs is a rule that was read before: most are as they were.
@@ -131,19 +149,12 @@ type readAs struct {
 }
 
 func (d *dumped) parse(s *socket) (*observed, error) {
-	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
+	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: d.chains}
 	for i, set := range d.sets {
 		if err := set.readElements(d.elements[i]); err != nil {
 			return nil, err
 		}
 		o.sets[set.name] = set
-	}
-	for _, m := range d.chains {
-		if c, table, err := readChain(m.Data); err != nil {
-			return nil, err
-		} else if table == tableName {
-			o.chains[c.name] = c
-		}
 	}
 	read := make(map[string]readAs, len(d.rules))
 	for _, m := range d.rules {

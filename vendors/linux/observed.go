@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,19 @@ type observedChain struct {
 	priority int32
 	policy   uint32
 	rules    [][]any // each as formOf has it
+}
+
+// keep leaves only those of its chains that are there still, and reports whether they are as they
+// were, and no others are there.
+func (o *observed) keep(now map[string]*observedChain) bool {
+	for name, c := range now {
+		was := o.chains[name]
+		if was == nil || was.device != c.device || was.hook != c.hook || was.priority != c.priority || was.policy != c.policy {
+			return false
+		}
+	}
+	maps.DeleteFunc(o.chains, func(name string, _ *observedChain) bool { return now[name] == nil })
+	return true
 }
 
 // ours reports whether the table carries our mark, in a format we know.
