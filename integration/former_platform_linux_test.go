@@ -325,7 +325,7 @@ func (b *box) change(t *testing.T, c formerCase) {
 
 // TestFormerPlatform: where the platform of a device is changed nothing of the former one
 // touches a frame, however its agent ended; csig off ends with 0 only where nothing is left. One
-// case of each pair of platforms; CSIG_FORMERS=all: each end and TPID of each (7 minutes).
+// case of each pair of platforms; CSIG_FORMERS=all: each end and TPID of each (4 minutes).
 func TestFormerPlatform(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
