@@ -35,8 +35,8 @@ const probeKind = 0x88b5
 // maxLate is how far the load may be behind its schedule before that starts from there.
 const maxLate = 2 * time.Millisecond
 
-// stall is how much longer than a frame takes the shaper lets it wait, where its timer is not a
-// processor's that the machine has stopped.
+// stall is how much later than by its rate the shaper may send, where its timer is not a processor's
+// that the machine has stopped.
 const stall = time.Millisecond
 
 // onItsWay is how much longer than its bytes take a frame is between the data plane and its arrival.
@@ -254,19 +254,19 @@ func (j *arrivals) settle() {
 		}
 	}
 	slices.SortFunc(all, func(a, b *crossed) int { return cmp.Compare(a.at[2], b.at[2]) })
-	free := uint64(0)
+	free, due := uint64(0), uint64(0) // when the link was free, and when by its rate
 	for _, c := range all {
 		from, to := (c.at[1]-j.phase)/j.length, (c.at[2]-j.phase)/j.length
 		takes := c.bytes * 8e9 / linkRate
 		// What found the link free, and was on it when an interval ended, counts where it began.
 		if late := c.at[2] > c.at[1]+takes+uint64(onItsWay); from == to || c.at[1] < free || late {
 			j.windows[to] += c.bytes
-			still := c.at[2] > max(free, c.at[1])+takes+uint64(stall)
+			still := c.at[2] > max(due, c.at[1])+takes+uint64(stall)
 			for w := from; w <= to && (late && c.at[1] >= free || still); w++ {
 				j.held[w] = true
 			}
 		}
-		free = c.at[2]
+		free, due = c.at[2], max(due, c.at[1])+takes
 	}
 }
 
