@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -175,8 +176,18 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateWaiting, findings.NotProgrammed, "nothing has been programmed yet: " + p.reason
 	case (p.state == api.StateLive || p.state == api.StateDown) && !measured:
 		return api.StateStale, findings.NoCurrentReading, because("there is no current reading")
+	case p.state == api.StateLive && a.wroteFallback(p):
+		return api.StateStale, findings.NotProgrammed, "the fallback was written last, and the update that ends it is under way"
 	}
 	return p.state, p.code, p.reason
+}
+
+// wroteFallback reports whether what the device has of a port is the fallback, which was written while
+// nothing was known of it.
+func (a *Agent) wroteFallback(p *port) bool {
+	return slices.ContainsFunc(p.programmed, func(in vlanrules.Intent) bool {
+		return in.Action == vlanrules.Update && in.LM == a.cfg.Profile.Layout.LMStale()
+	})
 }
 
 // withheld is why a port has no value that could be renewed though cycles complete; where the

@@ -4,11 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 )
 
 // AgentLock is the abstract socket of the agent that programs the ports of a network
 // namespace, which is its lock.
 const AgentLock = "@csig-agent"
+
+// AgentDir is where an agent keeps its socket, and its lock where another process has that
+// name: $XDG_RUNTIME_DIR/csig for an ordinary user, else /run/csig.
+func AgentDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && os.Geteuid() != 0 {
+		return filepath.Join(dir, "csig")
+	}
+	return "/run/csig"
+}
 
 // Former is what csig made on a device's box by another platform than the device's: after a
 // change of the fleet file's platform its rules would go on rewriting frames beside the

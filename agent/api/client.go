@@ -18,15 +18,8 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
-// DefaultSocket is where an agent listens without --socket:
-// $XDG_RUNTIME_DIR/csig/agent.sock for an ordinary user, else
-// /run/csig/agent.sock.
-func DefaultSocket() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && os.Geteuid() != 0 {
-		return filepath.Join(dir, "csig", "agent.sock")
-	}
-	return "/run/csig/agent.sock"
-}
+// DefaultSocket is where an agent listens without --socket: in vendors.AgentDir.
+func DefaultSocket() string { return filepath.Join(vendors.AgentDir(), "agent.sock") }
 
 // DefaultShadowSocket is where an agent in shadow mode listens without
 // --socket: beside DefaultSocket, because it may run beside a real agent.

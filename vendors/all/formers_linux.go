@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
@@ -138,7 +137,7 @@ func kernelPlanes(with session) finder {
 // namespaceHolder is the other agent that locks a network namespace; "" where none does.
 func namespaceHolder(ns int) (by string, err error) {
 	err = netdev.NS(ns).Do(func() error {
-		h, err := netdev.AgentOf(vendors.AgentLock, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"))
+		h, err := netdev.AgentOf(vendors.AgentLock, filepath.Join(vendors.AgentDir(), "lock"))
 		switch {
 		case err != nil:
 			return fmt.Errorf("who drives the ports of this network namespace: %w", err)
