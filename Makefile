@@ -68,7 +68,7 @@ test: peers
 	$(TEST) "$(SWITCHES) $(RULES)" -- $(FLAGS) -run '$(LONG)'
 	$(GO) test $(FLAGS) -skip '$(LATER)' $(PURE)
 	$(RACE) $(GO) test $(FLAGS) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	$(RACE) $(TEST) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 3 -parallel 4 -skip '$(LATER)|$(LONG)'
+	$(RACE) $(TEST) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 2 -parallel 4 -skip '$(LATER)|$(LONG)'
 	$(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
 
 # In the order and with the neighbours that make test gives them.

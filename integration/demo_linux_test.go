@@ -97,8 +97,8 @@ func mayLoad(t *testing.T, arg string) bool {
 	return false
 }
 
-// exactDemo wants every sample of the steady state exact: no machine is an excuse for a wrong
-// one. A run of which a busy machine left a part unjudged, or lost or delayed probes, is made again.
+// exactDemo wants every sample of the steady state exact: one wrong one fails. A run of which a busy
+// machine left too much unjudged to say anything, or lost or delayed probes, is made again.
 func exactDemo(t *testing.T, dir string, cred *syscall.Credential, v variant) {
 	t.Helper()
 	for range 5 {
@@ -199,14 +199,14 @@ func checkSamples(r *demo.Result) error {
 	s := r.Summary
 	steady := s.Probes - s.Settling - s.Unjudged - s.Lost
 	switch {
+	case steady < s.Probes/2 || s.Unjudged > s.Probes*mostUnjudged/100:
+		return fmt.Errorf("%w: of %d probes %d were on their way near a load step and %d had no judge", errBusy, s.Probes, s.Settling, s.Unjudged)
 	case s.Exact != steady || s.WrongLocator != 0:
 		return fmt.Errorf("%w: of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", errWrong, steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
 	case s.Probes < 1000: // 1,600 on a machine that has the time
 		return fmt.Errorf("%w: %d probes sent in 8 s", errBusy, s.Probes)
 	case s.Lost != 0:
 		return fmt.Errorf("%d of %d probes are lost", s.Lost, s.Probes)
-	case steady < s.Probes/2 || s.Unjudged > s.Probes*mostUnjudged/100:
-		return fmt.Errorf("%w: of %d probes %d were on their way near a load step and %d had no judge", errBusy, s.Probes, s.Settling, s.Unjudged)
 	case s.AgeP50 <= 0 || s.AgeP99 < s.AgeP50:
 		return fmt.Errorf("the signal's age is %v at the median and %v at p99", s.AgeP50, s.AgeP99)
 	case s.AgeP99 > 200*time.Millisecond:
