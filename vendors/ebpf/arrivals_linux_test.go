@@ -102,23 +102,45 @@ func TestNeverBetterThanWhatArrived(t *testing.T) {
 	}
 }
 
-func neverBetter(t *testing.T, ld *traffic, probes int) {
+// newShaped is a lab whose port p2 has a tbf of a rate in bit/s for a link, and updates ABW/C.
+func newShaped(t testing.TB, rate int, tbf string, interval time.Duration) *lab {
+	t.Helper()
 	l := newLab(t)
-	run(t, l.s, "tc", strings.Fields("qdisc replace dev p2 root tbf rate "+strconv.Itoa(linkRate)+"bit overhead 24 "+ld.tbf)...)
-	table, err := quantize.Preset(quantize.MinABWC, quantize.PresetNames(quantize.MinABWC)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.profile.Interval = ld.interval
+	run(t, l.s, "tc", strings.Fields("qdisc replace dev p2 root tbf rate "+strconv.Itoa(rate)+"bit overhead 24 "+tbf)...)
+	l.profile.Interval = interval
 	l.apply(vendors.Setup{
 		TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABWC}, OnStale: inventory.Conservative,
 		Ports: []vendors.PortSetup{{Port: "p2", Action: vlanrules.Update}}, Measure: l.profile,
 	})
-	u := vendors.PortUpdate{Port: "p2", Rate: linkRate, Intents: []vlanrules.Intent{{Signal: quantize.MinABWC, Action: vlanrules.Update, LM: 21}}}
+	u := vendors.PortUpdate{Port: "p2", Rate: uint64(rate), Intents: []vlanrules.Intent{{Signal: quantize.MinABWC, Action: vlanrules.Update, LM: 21}}}
 	if _, err := l.d.Update(t.Context(), []vendors.PortUpdate{u}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	j := &arrivals{table: table, length: uint64(ld.interval), windows: map[uint64]uint64{}, held: map[uint64]bool{}, frames: map[uint32]*crossed{}}
+	return l
+}
+
+// loadAndProbe are a frame of the load and a probe, and what sends one with a number.
+func (l *lab) loadAndProbe(t testing.TB, size int) (load, probe []byte, send func(f []byte, number uint32)) {
+	load = make([]byte, size)
+	copy(load, macB)
+	copy(load[6:], macA)
+	probe = bytes.Clone(load[:probeSize])
+	load[12], load[13] = 0x88, 0xb6
+	binary.BigEndian.PutUint16(probe[12:], 0x9900)
+	binary.BigEndian.PutUint16(probe[14:], probeTag)
+	binary.BigEndian.PutUint16(probe[16:], probeKind)
+	return load, probe, func(f []byte, number uint32) {
+		binary.BigEndian.PutUint32(f[18:], number)
+		if err := l.host.Send(f); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func neverBetter(t *testing.T, ld *traffic, probes int) {
+	l := newShaped(t, linkRate, ld.tbf, ld.interval)
+	var err error
+	j := &arrivals{table: l.profile.Signals[quantize.MinABWC].Buckets, length: uint64(ld.interval), windows: map[uint64]uint64{}, held: map[uint64]bool{}, frames: map[uint32]*crossed{}}
 	if j.recorder, err = l.p2.Record(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,23 +165,10 @@ func neverBetter(t *testing.T, ld *traffic, probes int) {
 // sendLoad sends the load and probes until so many probes have been sent, and returns their number.
 func (l *lab) sendLoad(t *testing.T, ld *traffic, r *rand.Rand, sent, until int) int {
 	t.Helper()
-	frame := make([]byte, 2000)
-	copy(frame, macB)
-	copy(frame[6:], macA)
-	probe := bytes.Clone(frame[:probeSize])
-	frame[12], frame[13] = 0x88, 0xb6
-	binary.BigEndian.PutUint16(probe[12:], 0x9900)
-	binary.BigEndian.PutUint16(probe[14:], probeTag)
-	binary.BigEndian.PutUint16(probe[16:], probeKind)
+	frame, probe, send := l.loadAndProbe(t, 2000)
 	begin, n := time.Now(), 0
 	size, at := ld.next(r, n)
 	first := at // of a load that goes on
-	send := func(f []byte, number uint32) {
-		binary.BigEndian.PutUint32(f[18:], number)
-		if err := l.host.Send(f); err != nil && !errors.Is(err, unix.ENOBUFS) {
-			t.Fatal(err)
-		}
-	}
 	for nextProbe := time.Duration(0); sent < until; {
 		now := time.Since(begin)
 		switch {

@@ -1,21 +1,13 @@
 package ebpf
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vlanrules"
 )
 
 // BenchmarkChange is how long after a change of a port's load, by a quarter of the link up or down at any
@@ -29,37 +21,14 @@ func BenchmarkChange(b *testing.B) {
 
 func change(b *testing.B, interval time.Duration) {
 	const rate, size, changes = 400_000_000, 300, 400
-	l := newLab(b)
-	run(b, l.s, "tc", "qdisc", "replace", "dev", "p2", "root", "tbf", "rate", strconv.Itoa(rate)+"bit", "overhead", "24", "burst", "30kb", "limit", "1mb")
+	l := newShaped(b, rate, "burst 30kb limit 1mb", interval)
 	table := l.profile.Signals[quantize.MinABWC].Buckets
-	l.profile.Interval = interval
-	l.apply(vendors.Setup{
-		TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABWC}, OnStale: inventory.Conservative,
-		Ports: []vendors.PortSetup{{Port: "p2", Action: vlanrules.Update}}, Measure: l.profile,
-	})
-	u := vendors.PortUpdate{Port: "p2", Rate: rate, Intents: []vlanrules.Intent{{Signal: quantize.MinABWC, Action: vlanrules.Update, LM: 21}}}
-	if _, err := l.d.Update(b.Context(), []vendors.PortUpdate{u}, time.Hour); err != nil {
-		b.Fatal(err)
-	}
 	tap, err := l.p2.Tap()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer tap.Close()
-	frame := make([]byte, size)
-	copy(frame, macB)
-	copy(frame[6:], macA)
-	probe := bytes.Clone(frame[:probeSize])
-	frame[12], frame[13] = 0x88, 0xb6
-	binary.BigEndian.PutUint16(probe[12:], 0x9900)
-	binary.BigEndian.PutUint16(probe[14:], probeTag)
-	binary.BigEndian.PutUint16(probe[16:], probeKind)
-	send := func(f []byte, number uint32) {
-		binary.BigEndian.PutUint32(f[18:], number)
-		if err := l.host.Send(f); err != nil && !errors.Is(err, unix.ENOBUFS) {
-			b.Fatal(err)
-		}
-	}
+	frame, probe, send := l.loadAndProbe(b, size)
 	probes := max(interval/20, 20*time.Microsecond)
 	fps := func(percent uint64) time.Duration { // between frames of the load
 		left := rate*percent/100 - 8*(probeSize+fabric.L1Overhead)*uint64(time.Second/probes)

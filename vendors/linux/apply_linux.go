@@ -225,13 +225,15 @@ func (d *Driver) observe() (*observed, error) {
 		if err != nil {
 			return nil, err
 		}
-		chains, err := d.sock.chains()
-		if err != nil {
-			return nil, err
-		}
-		if now == d.generation && have.keep(chains) {
-			have.generation = now
-			return have, nil
+		if now == d.generation {
+			chains, err := d.sock.chains()
+			if err != nil {
+				return nil, err
+			}
+			if have.keep(chains) {
+				have.generation = now
+				return have, nil
+			}
 		}
 	}
 	return d.sock.observe()

@@ -35,7 +35,7 @@ func (s *socket) observe() (*observed, error) {
 		switch {
 		case before != after:
 			last = errors.New("nftables keeps changing while its rules are read: try again")
-			if err := s.change(after); err != nil {
+			if err := s.awaitChange(after); err != nil {
 				return nil, err
 			}
 		case err != nil:
@@ -59,8 +59,8 @@ const (
 	lookAgain  = time.Millisecond
 )
 
-// change waits until nftables changes from a generation, or for nextChange.
-func (s *socket) change(from uint32) error {
+// awaitChange waits until nftables changes from a generation, or for nextChange.
+func (s *socket) awaitChange(from uint32) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for end := time.Now().Add(nextChange); time.Now().Before(end); <-tick.C {
