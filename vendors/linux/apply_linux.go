@@ -171,9 +171,6 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	if err := d.carryOut(groups); err != nil {
 		return nil, err
 	}
-	if d.synced = d.generation; len(groups) == 0 {
-		d.last = have
-	}
 	var changes []vendors.Change
 	for _, g := range groups {
 		changes = append(changes, vendors.Change{Kind: g.kind, Port: g.port, What: "nftables", Detail: strings.Join(g.why, ", ")})
@@ -202,7 +199,11 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 			p.have = append(p.have[:0], g.content...)
 		}
 	}
-	d.known = vendors.Current
+	d.known, d.synced = vendors.Current, d.generation
+	if d.last = have; len(groups) > 0 {
+		d.last = want.written(have)
+		d.last.generation, d.last.sets[setLease].keys = d.generation, d.leaseKeys
+	}
 	stripped, err := d.syncStrip(have)
 	changes = slices.DeleteFunc(append(changes, stripped...), func(c vendors.Change) bool {
 		p := d.byName[c.Port]
@@ -239,8 +240,8 @@ func (d *Driver) observe() (*observed, error) {
 	return d.sock.observe()
 }
 
-// lastRead is our table as it was read last, with the elements that were written since; nil where it
-// is not known to be the whole of it.
+// lastRead is our table as it was read or written last, with the elements that were written since; nil
+// where it is not known to be the whole of it.
 func (d *Driver) lastRead() *observed {
 	have := d.last
 	if have == nil || d.known != vendors.Current || int32(have.generation-d.synced) < 0 {

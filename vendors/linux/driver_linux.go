@@ -30,7 +30,7 @@ type Driver struct {
 	known      vendors.Knowledge
 	generation uint32 // of the ruleset that is known
 
-	last       *observed // our table as it was read last; nil: it has other sets, chains or rules since
+	last       *observed // our table as it was read or written last; nil: what is in it is not known
 	synced     uint32    // the generation since which this driver wrote elements alone
 	reuse      *observed // the same, for the Apply that runs
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there

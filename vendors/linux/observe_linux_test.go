@@ -1,11 +1,19 @@
 package linux
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // TestLook: what the driver sees is what is there, whatever it did itself.
@@ -53,4 +61,50 @@ func TestLook(t *testing.T) {
 	if got := w.value(initial); got != 9<<7|4 {
 		t.Errorf("0x%04x leaves", got)
 	}
+}
+
+// TestKnowsWhatItWrote: what the driver takes for its table without reading it is what a read has.
+func TestKnowsWhatItWrote(t *testing.T) {
+	n, s := newPorts(t, 3)
+	d := openDriver(t, n)
+	strip := vendors.PortSetup{Port: "far0", Action: vlanrules.Passthrough}
+	wide, uec, without := s, s, s
+	wide.TPID, wide.WideTPID, wide.Ports = 0x88a8, 0x9901, append(slices.Clone(s.Ports), strip)
+	uec.Layout, uec.OnStale = quantize.UEC, inventory.StalePassthrough
+	without.Ports = s.Ports[1:]
+	updates := walk(nil, s, 0)
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"a new table", func() { apply(t, d, s) }},
+		{"another TPID", func() { apply(t, d, wide) }},
+		{"another layout", func() { apply(t, d, uec) }},
+		{"a port less", func() { apply(t, d, without) }},
+		{"a port more", func() { apply(t, d, s) }},
+		{"a device less", func() { n.ip("link del swp1") }},
+		{"another TPID without it", func() { _ = d.Apply(t.Context(), wide) }}, // the error is of the port
+		{"a device made again", func() { n.ip("link add swp1 type veth peer name far1") }},
+		{"rules flushed by another process", func() { n.run("nft", "flush", "chain", "netdev", tableName, portKey("swp2")) }},
+	} {
+		step.do()
+		_, _ = d.Update(t.Context(), updates, time.Minute) // the error is of a port that is missing
+		known := d.lastRead()
+		read, err := d.sock.observe()
+		if known == nil || err != nil {
+			t.Fatalf("%s: nothing is known (%v), %v", step.what, known == nil, err)
+		}
+		known.generation, known.alike, known.sets[setLease].left = read.generation, read.alike, read.sets[setLease].left
+		if !reflect.DeepEqual(known, read) {
+			t.Errorf("%s: taken for\n%s\nread\n%s", step.what, dump(known), dump(read))
+		}
+	}
+}
+
+func dump(o *observed) string {
+	text, err := json.MarshalIndent(map[string]any{"comment": o.comment, "sets": fmt.Sprintf("%+v", slices.Collect(maps.Values(o.sets))), "chains": o.chains}, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }

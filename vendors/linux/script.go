@@ -235,32 +235,3 @@ func plain(name string) bool {
 	}
 	return name != ""
 }
-
-// asObserved is how the ruleset reads once it is in the kernel and an agent has
-// been at work.
-func (r *ruleset) asObserved() *observed {
-	o := &observed{table: true, comment: tableMark, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
-	for i := range r.sets {
-		s := &r.sets[i]
-		h := &observedSet{name: s.name, flags: s.flags(), keyLen: 2, comment: s.comment, intervals: s.intervals}
-		if s.isMap {
-			h.dataLen = 2
-			if !s.fixed {
-				h.intervals = []interval{{}} // whatever an agent wrote
-			}
-		}
-		o.sets[s.name] = h
-	}
-	for i := range r.chains {
-		c := &r.chains[i]
-		h := &observedChain{name: c.name, device: c.device, hook: -1}
-		if c.device != "" {
-			h.hook, h.policy = hookEgress, policyAccept
-		}
-		for _, rule := range c.rules {
-			h.rules = append(h.rules, formOf(rule.steps))
-		}
-		o.chains[c.name] = h
-	}
-	return o
-}
