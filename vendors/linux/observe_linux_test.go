@@ -1,12 +1,12 @@
 package linux
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,10 +68,11 @@ func TestKnowsWhatItWrote(t *testing.T) {
 	n, s := newPorts(t, 3)
 	d := openDriver(t, n)
 	strip := vendors.PortSetup{Port: "far0", Action: vlanrules.Passthrough}
-	wide, uec, without := s, s, s
+	wide, uec, without, never := s, s, s, s
 	wide.TPID, wide.WideTPID, wide.Ports = 0x88a8, 0x9901, append(slices.Clone(s.Ports), strip)
 	uec.Layout, uec.OnStale = quantize.UEC, inventory.StalePassthrough
 	without.Ports = s.Ports[1:]
+	never.Ports = append(slices.Clone(s.Ports), vendors.PortSetup{Port: "swp9", Action: vlanrules.Update})
 	updates := walk(nil, s, 0)
 	for _, step := range []struct {
 		what string
@@ -82,8 +83,9 @@ func TestKnowsWhatItWrote(t *testing.T) {
 		{"another layout", func() { apply(t, d, uec) }},
 		{"a port less", func() { apply(t, d, without) }},
 		{"a port more", func() { apply(t, d, s) }},
+		{"a port without a device", func() { _ = d.Apply(t.Context(), never) }}, // the error is of the port
 		{"a device less", func() { n.ip("link del swp1") }},
-		{"another TPID without it", func() { _ = d.Apply(t.Context(), wide) }}, // the error is of the port
+		{"another TPID without it", func() { _ = d.Apply(t.Context(), wide) }},
 		{"a device made again", func() { n.ip("link add swp1 type veth peer name far1") }},
 		{"rules flushed by another process", func() { n.run("nft", "flush", "chain", "netdev", tableName, portKey("swp2")) }},
 	} {
@@ -102,9 +104,12 @@ func TestKnowsWhatItWrote(t *testing.T) {
 }
 
 func dump(o *observed) string {
-	text, err := json.MarshalIndent(map[string]any{"comment": o.comment, "sets": fmt.Sprintf("%+v", slices.Collect(maps.Values(o.sets))), "chains": o.chains}, "", " ")
-	if err != nil {
-		return err.Error()
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(o.sets)) {
+		fmt.Fprintf(&text, "%+v\n", *o.sets[name])
 	}
-	return string(text)
+	for _, name := range slices.Sorted(maps.Keys(o.chains)) {
+		fmt.Fprintf(&text, "%+v\n", *o.chains[name])
+	}
+	return text.String()
 }

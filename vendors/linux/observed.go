@@ -187,10 +187,9 @@ func theirs(format string, args ...any) error {
 func (r *ruleset) written(have *observed) *observed {
 	o := r.asObserved()
 	for i := range r.chains {
-		if c := &r.chains[i]; c.optional {
-			if o.chains[c.name] = have.chains[c.name]; o.chains[c.name] == nil {
-				delete(o.chains, c.name)
-			}
+		c := &r.chains[i]
+		if h := have.chains[c.name]; c.optional && (h == nil || !c.sameHook(h)) {
+			delete(o.chains, c.name)
 		}
 	}
 	return o
