@@ -32,7 +32,7 @@ func read(t *testing.T, s *Store, device string) ([]byte, error) {
 func TestKept(t *testing.T) {
 	t.Parallel()
 	nc := connected(t, served(t))
-	a, b := opened(t, nc, "c1"), opened(t, nc, "c2")
+	a, b := opened(t, nc, "c1", lasting), opened(t, nc, "c2", lasting)
 	ctx := t.Context()
 	l, _ := own(t, a)
 	if text, err := l.Lock(ctx); err != nil || len(text) > 0 {

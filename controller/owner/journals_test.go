@@ -18,7 +18,7 @@ import (
 func TestJournalOfOperators(t *testing.T) {
 	t.Parallel()
 	s := served(t)
-	a, b := opened(t, connected(t, s), "c1"), opened(t, connected(t, s), "c2")
+	a, b := opened(t, connected(t, s), "c1", lasting), opened(t, connected(t, s), "c2", lasting)
 	const id = "0123456789abcdef"
 	ctx := t.Context()
 	if list, err := a.Journals(ctx); err != nil || len(list) != 0 {

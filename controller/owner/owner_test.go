@@ -67,6 +67,9 @@ func opened(t *testing.T, nc *nats.Conn, name string, change ...func(*Config)) *
 	return s
 }
 
+// lasting is a term of tests in which none ends: a request that takes a sixth of one fails.
+func lasting(c *Config) { c.Term = 12 * MinTerm }
+
 func own(t *testing.T, s *Store) (*Lease, context.Context) {
 	t.Helper()
 	l, ctx, err := s.Own(t.Context(), "leaf1")

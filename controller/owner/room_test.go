@@ -12,7 +12,7 @@ import (
 func TestServerStartsAgain(t *testing.T) {
 	t.Parallel()
 	s := served(t)
-	store := opened(t, connected(t, s), "c1")
+	store := opened(t, connected(t, s), "c1", lasting)
 	l, _ := own(t, store)
 	if err := l.KeepConfig(t.Context(), []byte("kept")); err != nil {
 		t.Fatal(err)

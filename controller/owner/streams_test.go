@@ -11,7 +11,7 @@ import (
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := served(t)
-	a, b := opened(t, connected(t, s), "c1"), opened(t, connected(t, s), "c2")
+	a, b := opened(t, connected(t, s), "c1", lasting), opened(t, connected(t, s), "c2", lasting)
 	ctx := t.Context()
 	if text, err := b.Status(ctx, "leaf 1"); err != nil || text != nil {
 		t.Errorf("before the first: %q, %v", text, err)

@@ -17,7 +17,7 @@ import (
 func TestTunnels(t *testing.T) {
 	t.Parallel()
 	server := served(t)
-	c1, c2 := opened(t, connected(t, server), "c1"), opened(t, connected(t, server), "c2")
+	c1, c2 := opened(t, connected(t, server), "c1", lasting), opened(t, connected(t, server), "c2", lasting)
 	if _, err := c2.Dial(t.Context(), "sw 1"); !errors.Is(err, ErrNoTunnel) {
 		t.Fatalf("nobody listens: %v", err)
 	}
@@ -89,8 +89,8 @@ func TestTunnels(t *testing.T) {
 func TestTunnelOfTheDead(t *testing.T) {
 	t.Parallel()
 	server := served(t)
-	c1, dies := opened(t, connected(t, server), "c1"), connected(t, server)
-	c2 := opened(t, dies, "c2")
+	c1, dies := opened(t, connected(t, server), "c1", lasting), connected(t, server)
+	c2 := opened(t, dies, "c2", lasting)
 	ln, err := c1.Listen("sw1")
 	if err != nil {
 		t.Fatal(err)

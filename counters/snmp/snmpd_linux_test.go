@@ -176,6 +176,29 @@ func addVeth(t testing.TB, name, peer string) netlink.Link {
 	return l
 }
 
+// awaitUp waits until the kernel says of devices what it says a while after their links came up.
+func awaitUp(t testing.TB, ports []string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		up := 0
+		for _, name := range ports {
+			l, err := netlink.LinkByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Attrs().OperState == netlink.OperUp {
+				up++
+			}
+		}
+		if up == len(ports) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d devices are up", up, len(ports))
+		}
+	}
+}
+
 // send puts n frames of size bytes on the link.
 func send(t testing.TB, l netlink.Link, n, size int) {
 	t.Helper()
@@ -213,6 +236,7 @@ func TestSnmpd(t *testing.T) {
 		links[name] = addVeth(t, name, fmt.Sprintf("host%d", i))
 		ports = append(ports, name, fmt.Sprintf("host%d", i))
 	}
+	awaitUp(t, ports)
 	d.cache(t, 0)
 	tests := []struct {
 		name string

@@ -480,6 +480,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 		link set far2 up`)
 	check()
 	for port, want := range map[string]uint16{"swp2": 9<<7 | 5, "swp3": 9<<7 | 6} {
+		w.waitUp(port)
 		w2 := &wire{netns: w.netns, port: w.open(port), far: w.open("far" + port[3:])}
 		if got := w2.value(initial); got != want {
 			t.Errorf("%s gives 0x%04x, want 0x%04x", port, got, want)

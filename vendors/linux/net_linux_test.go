@@ -150,6 +150,20 @@ func (n *netns) waitForwarding(dev string) {
 	}
 }
 
+// waitUp waits until a device sends: the kernel gives it its queue a while after its link came up,
+// and loses what is sent before.
+func (n *netns) waitUp(dev string) {
+	n.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		if text := n.run("ip", "link", "show", dev); strings.Contains(text, "state UP") && !strings.Contains(text, "qdisc noop ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("%s does not send", dev)
+		}
+	}
+}
+
 // packetSocket sends frames out of a device, or receives those that come in.
 type packetSocket struct {
 	t  testing.TB

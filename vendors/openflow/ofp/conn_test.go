@@ -113,10 +113,11 @@ func dial(t *testing.T, serve func(net.Conn)) *Conn {
 		serve(there)
 	}()
 	t.Cleanup(func() { here.Close(); <-served })
-	o, err := NewConn(t.Context(), here, version)
+	o, err := newConn(t.Context(), here, time.Minute, version) // the busiest machine parses what is sent in that time
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.run()
 	return o
 }
 
