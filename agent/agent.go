@@ -30,7 +30,7 @@ import (
 
 // MinLease is the shortest lease: below it a scheduling hiccup of the agent
 // would read as its death.
-const MinLease = 300 * time.Millisecond
+const MinLease = vendors.MinLease
 
 // setupRetry is how long a failed setup rests before it is tried again; the
 // signal continues in between.

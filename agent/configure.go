@@ -297,6 +297,8 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	a.started, a.tried, a.cycle, a.reloaded = old.started, old.tried, old.cycle, true
 	if a.cfg.Driver == old.cfg.Driver { // else it is another device, or reached another way: its dead-man is not proved
 		a.pacing, a.dead = old.pacing, old.dead
+	} else {
+		a.cycle.repairs, a.cycle.updateTimes = repairs{}, updateTimes{} // nor are these its own
 	}
 	a.cycle.LastError, a.cycle.seen = "", observation{at: old.cycle.seen.at, fallback: old.cycle.seen.fallback}
 	if sameSource {

@@ -77,6 +77,9 @@ func (p *port) continueFrom(q *port, sameProfile bool) {
 		p.programmed, p.took, p.since = append(p.programmed, q.programmed...), q.took, q.since // until the next cycle
 	}
 	p.taken, p.up, p.downs, p.unread = q.taken, q.up, q.downs, q.unread
+	if !sameProfile {
+		p.unread = notReadBack // what it has may be the fallback, as its values mean something else
+	}
 	p.pipe.Continue(p.at, q.pipe, q.at)
 	if sameProfile {
 		p.records = q.records

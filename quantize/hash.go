@@ -15,6 +15,17 @@ func (p *Profile) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// SameValues reports whether S and locators mean the same in two profiles, whatever tags they are in
+// and over whatever interval; no profile says nothing.
+func (p *Profile) SameValues(other *Profile) bool {
+	if p == nil || other == nil {
+		return false
+	}
+	q := *p
+	q.Name, q.TPID, q.WideTPID, q.Interval = other.Name, other.TPID, other.WideTPID, other.Interval
+	return q.Hash() == other.Hash()
+}
+
 // Canonical is the text that Hash hashes, so that two profiles with different
 // hashes can be compared line by line. It holds the TPIDs, the layout and, for
 // each signal, bucket bounds, quantum and locator formats, and nothing else:

@@ -36,6 +36,9 @@ func (f *Facts) ConfigInterval() Fact[time.Duration] {
 // cycles are forgiven.
 const LeasePeriods = 3
 
+// MinLease is the shortest lease of an agent.
+const MinLease = 300 * time.Millisecond
+
 // TooFast is what an update of a device takes of its schedule's period and lease, with what to
 // write: refused where no update could end before its lease, degraded where one takes longer than
 // the period.
@@ -46,7 +49,10 @@ func (f *Facts) TooFast(d *inventory.Device) vlanrules.Verdict {
 		return vlanrules.Verdict{}
 	}
 	period := inventory.LongestGap(schedule)
-	lease := LeasePeriods * period
+	lease, is := LeasePeriods*period, fmt.Sprintf("%d times its schedule", LeasePeriods)
+	if lease < MinLease {
+		lease, is = MinLease, "the shortest there is"
+	}
 	switch {
 	case update <= max(period, 2*f.ConfigInterval().Is):
 		return vlanrules.Verdict{}
@@ -57,8 +63,8 @@ func (f *Facts) TooFast(d *inventory.Device) vlanrules.Verdict {
 	if f.AckWaits > 1 {
 		waits = fmt.Sprintf(" with its %d waits for what it acknowledged", f.AckWaits)
 	}
-	return Refusal(fmt.Sprintf("an update of its rules takes up to %v%s (%s), and a lease lasts %v, %d times its schedule: it would end first, and the ports would keep their fallback: make its schedule longer, e.g. schedule: \"@every %v\"",
-		update.Round(time.Millisecond), waits, f.Traits.MinUpdate.Mark, lease, LeasePeriods, wholeSeconds((update+LeasePeriods-1)/LeasePeriods)))
+	return Refusal(fmt.Sprintf("an update of its rules takes up to %v%s (%s), and a lease lasts %v, %s: it would end first, and the ports would keep their fallback: make its schedule longer, e.g. schedule: \"@every %v\"",
+		update.Round(time.Millisecond), waits, f.Traits.MinUpdate.Mark, lease, is, wholeSeconds((update+LeasePeriods-1)/LeasePeriods)))
 }
 
 // wholeSeconds is the shortest schedule to propose that is not shorter than d.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // AgentLock is the abstract socket of the agent that programs the ports of a network
@@ -27,6 +28,7 @@ func AgentDir() string {
 type Former struct {
 	What   string // for people: the objects, and the platform that made them
 	By     string // the process that drives it; "": none does
+	Unread error  // why it could not be looked at: nothing is known of it, and nothing can be removed
 	Apart  bool   // it is at none of the device's ports: another device's, or one that the file no longer has
 	Remove func(ctx context.Context) error
 }
@@ -60,7 +62,10 @@ func (s *Sole) Probe(ctx context.Context) (Facts, error) {
 	}
 	formers, err := s.Formers(ctx)
 	for _, o := range formers {
-		if o.Apart && o.By == "" {
+		switch {
+		case o.Unread != nil:
+			f.Left = append(f.Left, fmt.Sprintf("%s could not be looked at (%v): flows of csig's may be there", o.What, o.Unread))
+		case o.Apart && o.By == "":
 			f.Left = append(f.Left, fmt.Sprintf("%s is on this machine and at none of the device's ports, and no process drives it: start the agent of its device, or run csig off with a fleet file that has the device as it was", o.What))
 		}
 	}
@@ -82,7 +87,7 @@ func (s *Sole) Observe(ctx context.Context) (Setup, error) {
 func (s *Sole) damage(ctx context.Context, seen *Setup) error {
 	formers, err := s.Formers(ctx)
 	for _, o := range formers {
-		if o.Apart {
+		if o.Apart || o.Unread != nil {
 			continue
 		}
 		if seen.Damaged != "" {
@@ -108,7 +113,7 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 	}
 	var held []error
 	for _, o := range formers {
-		if !o.Apart && o.By != "" {
+		if !o.Apart && o.Unread == nil && o.By != "" {
 			held = append(held, fmt.Errorf("%s is at its ports: %w: stop that first", o.What, &HeldError{By: o.By}))
 		}
 	}
@@ -116,12 +121,12 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 		return &PermanentError{Err: errors.Join(held...)}
 	}
 	err = s.Driver.Apply(ctx, want)
-	if wholeRefused(err) || ctx.Err() != nil {
+	if whole(err) {
 		return err
 	}
 	s.alone = true
 	for _, o := range formers {
-		if o.Apart {
+		if o.Apart || o.Unread != nil {
 			continue
 		}
 		if left := o.Remove(ctx); left != nil {
@@ -134,30 +139,34 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 	return err
 }
 
-// wholeRefused reports whether an error is a refusal of the device, and not of single ports.
-func wholeRefused(err error) bool {
+// whole reports whether an error is of the whole device, and not of single ports.
+func whole(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case nil, *PortError:
+		return false
 	case *PermanentError:
 		return e.Port == ""
 	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			if wholeRefused(err) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(e.Unwrap(), whole)
 	case interface{ Unwrap() error }:
-		return wholeRefused(e.Unwrap())
+		return whole(e.Unwrap())
 	}
-	return false
+	return true
 }
 
-// Remove deletes everything of csig's at the device's ports, by whichever platform.
+// Remove deletes everything of csig's at the device's ports, by whichever platform. What could not
+// be looked at is an error, unless this account may not look.
 func (s *Sole) Remove(ctx context.Context) error {
+	s.alone = false
 	err := s.Driver.Remove(ctx)
 	formers, looking := s.Formers(ctx)
 	err = errors.Join(err, looking)
 	for _, o := range formers {
-		if o.Apart {
+		switch {
+		case o.Unread != nil && !errors.Is(o.Unread, os.ErrPermission):
+			err = errors.Join(err, fmt.Errorf("%s could not be looked at, and flows of csig's may be there: %w", o.What, o.Unread))
+			continue
+		case o.Apart, o.Unread != nil:
 			continue
 		}
 		switch left := o.Remove(ctx); {

@@ -3,6 +3,7 @@ package vendors
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ func TestSole(t *testing.T) {
 		apart   bool
 		apply   error // of the driver
 		remove  error // of the former
+		unread  error
 		seen    []string
 		fails   string
 		off     string // how Remove fails
@@ -51,6 +53,9 @@ func TestSole(t *testing.T) {
 		"elsewhere":                 {apart: true, seen: []string{"apply"}, left: true},
 		"another device's":          {apart: true, by: "process 7", seen: []string{"apply"}},
 		"the setup is refused":      {apply: &PermanentError{Err: errors.New("no room")}, seen: []string{"apply"}, fails: "no room", damaged: true},
+		"the setup fails":           {apply: broken, seen: []string{"apply"}, fails: "the kernel is busy", damaged: true},
+		"cannot be looked at":       {unread: broken, seen: []string{"apply"}, left: true, off: "table could not be looked at, and flows of csig's may be there: the kernel is busy"},
+		"may not be looked at":      {unread: os.ErrPermission, seen: []string{"apply"}, left: true},
 		"a port is refused":         {apply: &PermanentError{Port: "p2", Err: errors.New("no such port")}, seen: []string{"apply", "remove table"}, fails: "no such port", damaged: true},
 		"it cannot be removed":      {remove: broken, seen: []string{"apply", "remove table"}, fails: "port p1: remove what an earlier configuration left, table: the kernel is busy", off: "remove table: the kernel is busy", damaged: true},
 		"of a port, and not joined": {apply: errors.Join(&PortError{Port: "p1", Err: broken}), seen: []string{"apply", "remove table"}, fails: "port p1: the kernel is busy", damaged: true},
@@ -58,7 +63,9 @@ func TestSole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &calls{apply: tc.apply}
 			s := &Sole{Driver: c, Formers: func(context.Context) ([]Former, error) {
-				return []Former{c.former("table", tc.by, tc.apart, tc.remove)}, nil
+				o := c.former("table", tc.by, tc.apart, tc.remove)
+				o.Unread = tc.unread
+				return []Former{o}, nil
 			}}
 			check := func(what string, err error, want string) {
 				t.Helper()
@@ -77,7 +84,7 @@ func TestSole(t *testing.T) {
 			}
 			c.seen = nil
 			check("remove", s.Remove(t.Context()), tc.off)
-			if gone := slices.Contains(c.seen, "remove table"); gone == tc.apart || c.seen[0] != "remove" {
+			if gone := slices.Contains(c.seen, "remove table"); gone == (tc.apart || tc.unread != nil) || c.seen[0] != "remove" {
 				t.Errorf("remove calls %v", c.seen)
 			}
 			seen, err := s.Observe(t.Context())

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
@@ -178,13 +180,41 @@ func bridges(ctx context.Context, cfg *vendors.Config, own string) (all []vendor
 		}
 		wait.Go(func() {
 			var err error
+			defer func() {
+				if err != nil && !nobody(err) {
+					found[i] = []vendors.Former{{What: "the bridge of Open vSwitch at " + at, Unread: err}}
+				}
+			}()
 			defer untrusted.Recover(&err)
 			found[i], err = bridgeAt(ctx, cfg, at)
-			_ = err // one that has ended, or does not answer, does not keep this device from its work
 		})
 	}
 	wait.Wait()
 	return slices.Concat(found...), nil
+}
+
+// errStranger is a socket of a process that cannot program ports, and has nothing at them: anybody
+// may have one of that name.
+var errStranger = errors.New("a process listens there that cannot program ports")
+
+func dialSwitch(ctx context.Context, socket string) (net.Conn, error) {
+	c, err := dialUnix(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	h, err := netdev.PeerOf(c.(*net.UnixConn))
+	if err == nil && !h.MayProgram() {
+		err = errStranger
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// nobody reports whether an error is that no switch listens at a socket.
+func nobody(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, errStranger)
 }
 
 func sameFile(a, b string) bool {
@@ -221,7 +251,7 @@ func bridgeAt(ctx context.Context, cfg *vendors.Config, socket string) (found []
 	defer cancel()
 	dir, file := filepath.Split(socket)
 	bridge := ovs.Config{Bridge: strings.TrimSuffix(file, ".mgmt"), RunDir: filepath.Clean(dir), Who: cfg.Who, Take: cfg.Take}
-	with := dialed(nil, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
+	with := dialed(nil, func(ctx context.Context) (net.Conn, error) { return dialSwitch(ctx, socket) })
 	var ports map[string]bool
 	n := 0
 	if err := with(ctx, func(of *ofp.Conn) error {

@@ -396,22 +396,7 @@ func TestDroppedSegments(t *testing.T) {
 		}
 		return q[0]
 	}
-	var c *net.UDPConn
-	err := w.h1.Do(func() (err error) {
-		c, err = net.DialUDP("udp", nil, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 9})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1400) }); errors.Join(e, err) != nil {
-		t.Fatal(e, err)
-	}
+	c := w.segmenter(t, 1400)
 	big := make([]byte, 42*1400)
 	for range 40 { // as long as the queue takes to drain once: nearly all are dropped
 		if _, err := c.Write(big); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.ECONNREFUSED) {
@@ -435,4 +420,26 @@ func TestDroppedSegments(t *testing.T) {
 	if got := s.Bytes - min(s.Lost, s.Bytes); got < sent || got > sent+sent/50 {
 		t.Errorf("%d bytes less %d dropped are %d, the queue sent %d (%+v)", s.Bytes, s.Lost, got, sent, q)
 	}
+}
+
+// segmenter sends from one host to the other what is segmented behind the data plane.
+func (w *wire) segmenter(t testing.TB, segment int) *net.UDPConn {
+	t.Helper()
+	var c *net.UDPConn
+	err := w.h1.Do(func() (err error) {
+		c, err = net.DialUDP("udp", nil, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 9})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, segment) }); errors.Join(e, err) != nil {
+		t.Fatal(e, err)
+	}
+	return c
 }

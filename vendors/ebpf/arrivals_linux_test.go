@@ -326,3 +326,47 @@ func (j *arrivals) verdict(t *testing.T) {
 		t.Errorf("%d of %d probes are better than what arrived", better, judged)
 	}
 }
+
+// TestLongFrameDrains: a frame that is segmented behind the data plane finds the link free, and takes
+// it for longer than an interval: nobody who comes meanwhile is told of room.
+func TestLongFrameDrains(t *testing.T) {
+	const segments, rounds = 42, 40
+	l := newShaped(t, linkRate, "burst 5kb limit 200kb", time.Millisecond)
+	l.offload(t)
+	c := l.segmenter(t, 1400)
+	j := &arrivals{frames: map[uint32]*crossed{}}
+	var err error
+	if j.recorder, err = l.p2.Record(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.recorder.Close()
+	if j.tap, err = l.p2.Tap(); err != nil {
+		t.Fatal(err)
+	}
+	defer j.tap.Close()
+	_, probe, send := l.loadAndProbe(t, probeSize)
+	big := make([]byte, segments*1400)
+	for n := range uint32(rounds) {
+		if _, err := c.Write(big); err != nil && !errors.Is(err, unix.ECONNREFUSED) {
+			t.Fatal(err)
+		}
+		for sent := time.Now(); time.Since(sent) < 2500*time.Microsecond; { // half of its time
+		}
+		send(probe, n)
+		for sent := time.Now(); time.Since(sent) < 20*time.Millisecond; { // until the link is free
+		}
+	}
+	j.read(t)
+	behind := 0
+	for n, c := range j.frames {
+		if n >= rounds || c.at[2] == 0 || c.at[2]-c.at[1] < uint64(500*time.Microsecond) {
+			continue // it did not wait: the machine sent it late
+		}
+		if behind++; c.s > 1 {
+			t.Errorf("probe %d waited for %v behind one frame, and carries S %d", n, time.Duration(c.at[2]-c.at[1]), c.s)
+		}
+	}
+	if behind < rounds/4 {
+		t.Errorf("%d of %d probes came while the frame was sent", behind, rounds)
+	}
+}

@@ -290,8 +290,8 @@ inline_fn void roll(const struct Qdisc *q, const struct port *p, struct state *s
 }
 
 /* queued notes what the frame finds waiting: the link is not free before that is sent, and where
- * no more waits than it shows not much later. */
-inline_fn void queued(const struct Qdisc *q, const struct port *p, struct state *s, u64 now)
+ * no more waits than it shows not much later. A frame that is segmented later waits for itself. */
+inline_fn void queued(const struct Qdisc *q, const struct port *p, struct state *s, u64 now, u32 segmented)
 {
 	u64 free = *(volatile u64 *)&s->free, waits = least(q->qstats.backlog, 1 << 30) + (u64)q->q.qlen * p->overhead;
 	u64 from = TICKS(now) + (waits * p->pace >> 20), to = from + p->hold;
@@ -303,7 +303,7 @@ inline_fn void queued(const struct Qdisc *q, const struct port *p, struct state 
 	u64 is = free < from ? from : least(free, to);
 	if (is != free)
 		__sync_val_compare_and_swap(&s->free, free, is);
-	*(volatile u32 *)&s->waited = is > TICKS(now);
+	*(volatile u32 *)&s->waited = is > TICKS(now) || segmented;
 }
 
 inline_fn u32 wide_s(const struct signal *g, u64 x)
@@ -523,7 +523,7 @@ int csig_egress(struct __sk_buff *skb)
 	const struct Qdisc *q = k->dev->qdisc;
 	drops(q, p, s);
 	roll(q, p, s, now);
-	queued(q, p, s, now);
+	queued(q, p, s, now, skb->gso_size);
 	n->frames++;
 	int stale = now >= p->deadline || !*(volatile u64 *)&s->closed;
 	u32 when = stale ? ALWAYS | WHILE_STALE : ALWAYS;

@@ -46,6 +46,7 @@ type port struct {
 	intents []vlanrules.Intent // those that the entry was made for
 	rate    uint64             // bit/s
 	drain   netdev.Drain       // where it writes signals of the queue
+	egress  netdev.Egress      // what its device is like
 	held    *held              // while its interval changes
 
 	before ebpf.ProgramID // runs before csig's program; 0: none
@@ -210,7 +211,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 
 // check says what is wrong with a port, "" for nothing, and reads its entry and which program
 // runs before csig's. It runs inside the namespace.
-func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *planePort) (why string, before ebpf.ProgramID, err error) {
+func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *planePort) (string, ebpf.ProgramID, error) {
 	switch err := p.lookup(uint32(index), e); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return "its entry in csig_ports is missing", 0, nil
@@ -230,7 +231,7 @@ func (p *plane) check(index int, s *vendors.Setup, port *vendors.PortSetup, e *p
 	if err = errors.Join(err, at.program.Close()); err != nil || same {
 		return "", at.before, err
 	}
-	return "BPF program " + programName + " is another one", before, nil
+	return "BPF program " + programName + " is another one", at.before, nil
 }
 
 // Diff lists what Apply(want) would change.
@@ -257,12 +258,29 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	s := want.Wanted()
+	alike, err := d.alike(s)
+	if err != nil {
+		return err
+	}
 	// The record comes first: what it names and is not there is damaged, and repaired.
 	if err := d.plane.record(s); err != nil {
 		return err
 	}
 	d.adopt(s)
-	return errors.Join(d.sync(devices)...)
+	return errors.Join(d.sync(devices, alike)...)
+}
+
+// alike reports whether what ports write means the same by a setup as by the one before.
+func (d *Driver) alike(s *vendors.Setup) (bool, error) {
+	before := d.setup
+	if before == nil {
+		recorded, _, err := d.plane.recorded()
+		if err != nil {
+			return false, err
+		}
+		before = &recorded
+	}
+	return before.Profile == s.Profile || before.Measure.SameValues(s.Measure), nil
 }
 
 // adopt takes a setup as what the device is to have.
@@ -276,7 +294,7 @@ func (d *Driver) adopt(s *vendors.Setup) {
 }
 
 // sync brings the data plane to the setup. The errors are of single ports, or of all.
-func (d *Driver) sync(devices map[string]int) (errs []error) {
+func (d *Driver) sync(devices map[string]int, alike bool) (errs []error) {
 	err := d.Do(func() error {
 		slots, entries, err := d.plane.slots()
 		if err != nil {
@@ -290,19 +308,22 @@ func (d *Driver) sync(devices map[string]int) (errs []error) {
 				continue
 			}
 			ours[p.index] = true
-			if err := d.place(p, entries, slots); err != nil {
+			if err := d.place(p, entries, slots, alike); err != nil {
 				errs = append(errs, portError(p, err))
 			}
 		}
 		// A program goes before its entry, without which frames pass with their tags. One without
 		// an entry is of another data plane, which this one takes the place of once.
 		if !d.swept {
+			d.swept = true
 			for _, index := range devices {
-				if !ours[index] {
-					errs = append(errs, detach(index))
+				if ours[index] {
+					continue
+				}
+				if err := detach(index); err != nil {
+					errs, d.swept = append(errs, err), false
 				}
 			}
-			d.swept = true
 		}
 		for index := range entries {
 			if !ours[int(index)] {
@@ -336,17 +357,19 @@ func (p *plane) slots() (used map[uint32]bool, entries map[uint32]planePort, err
 	return used, entries, err
 }
 
-// place makes a port's entry, where it is not there, and attaches the program.
-func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bool) error {
+// place makes a port's entry, where it is not there, and attaches the program. alike tells that what
+// entries have means the same by the setup.
+func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bool, alike bool) error {
 	want := entryOf(d.setup, &p.setup)
 	e, ok := entries[uint32(p.index)]
-	if ok && setupPart(e) == want {
+	if ok && alike && setupPart(e) == want {
 		p.entry = e
 		return d.plane.attach(p.index)
 	}
-	if want.Slot = e.Slot; ok && e.Deadline != 0 && sameSignals(&e, &want) {
+	if want.Slot = e.Slot; ok && alike && e.Deadline != 0 && sameSignals(&e, &want) {
 		// What it measures and writes stays: only the tags that it does so in are others.
 		want.Deadline, want.Interval, want.Capacity, want.Signals = e.Deadline, e.Interval, e.Capacity, e.Signals
+		want.Shortest, want.Pace, want.Hold = e.Shortest, e.Pace, e.Hold
 	}
 	if !ok {
 		if d.setup.Measure != nil { // it measures from now on

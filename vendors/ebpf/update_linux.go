@@ -109,7 +109,7 @@ func (d *Driver) repair(ctx context.Context) (changes []vendors.Change, errs []e
 				entries[uint32(index)] = e
 			}
 			p.index, p.intents = index, nil
-			if err := d.place(p, entries, slots); err != nil {
+			if err := d.place(p, entries, slots, true); err != nil {
 				errs = append(errs, portError(p, err))
 				p.index = 0
 				continue
@@ -133,7 +133,8 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 			return false, &vendors.PortError{Port: p.setup.Port, Err: err}
 		}
 	}
-	if p.intents == nil || p.drain != drain || p.rate != u.Rate || !slices.EqualFunc(p.intents, u.Intents, sameLocator) {
+	egress := d.links.Egress[p.setup.Port]
+	if p.intents == nil || p.drain != drain || p.egress != egress || p.rate != u.Rate || !slices.EqualFunc(p.intents, u.Intents, sameLocator) {
 		changed = true
 		if e, err = d.signals(p, u, &drain); err != nil {
 			e = p.entry
@@ -149,6 +150,7 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 		return changed, err
 	}
 	p.intents, p.rate, p.drain = append(p.intents[:0], u.Intents...), u.Rate, drain
+	p.egress = egress
 	return changed, nil
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -44,7 +43,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	s := want.Wanted()
 	d.reuse = d.lastRead()
 	d.alike = ""
-	if d.setup != nil && sameValues(d.setup.Measure, s.Measure) {
+	if d.setup != nil && d.setup.Measure.SameValues(s.Measure) {
 		d.alike = d.setup.Profile
 	}
 	d.setup = s
@@ -65,17 +64,6 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		err = errors.Join(err, p.problem())
 	}
 	return err
-}
-
-// sameValues reports whether S and locators mean the same in two profiles, whatever tags they
-// are in.
-func sameValues(a, b *quantize.Profile) bool {
-	if a == nil || b == nil {
-		return false
-	}
-	p, q := *a, *b
-	p.Name, p.TPID, p.WideTPID, p.Interval = q.Name, q.TPID, q.WideTPID, q.Interval
-	return p.Hash() == q.Hash()
 }
 
 // canStrip refuses a setup whose strip ports cannot have their program here.
@@ -237,7 +225,7 @@ func (d *Driver) observe() (*observed, error) {
 			}
 		}
 	}
-	return d.sock.observe()
+	return d.sock.observe(d.leaseUntil.IsZero()) // who gave the lease is the one that writes
 }
 
 // lastRead is our table as it was read or written last, with the elements that were written since; nil

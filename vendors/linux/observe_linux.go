@@ -19,10 +19,10 @@ import (
 const readTries = 10
 
 // observe reads our table. It is consistent: nftables did not change while it was
-// read.
-func (s *socket) observe() (*observed, error) {
+// read. others tells that an agent may be writing in each of its cycles meanwhile.
+func (s *socket) observe(others bool) (*observed, error) {
 	var last error
-	for range readTries {
+	for try := range readTries {
 		before, err := s.generation()
 		if err != nil {
 			return nil, err
@@ -35,6 +35,9 @@ func (s *socket) observe() (*observed, error) {
 		switch {
 		case before != after:
 			last = errors.New("nftables keeps changing while its rules are read: try again")
+			if !others || try == readTries-1 {
+				continue
+			}
 			if err := s.awaitChange(after); err != nil {
 				return nil, err
 			}

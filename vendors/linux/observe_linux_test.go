@@ -92,7 +92,7 @@ func TestKnowsWhatItWrote(t *testing.T) {
 		step.do()
 		_, _ = d.Update(t.Context(), updates, time.Minute) // the error is of a port that is missing
 		known := d.lastRead()
-		read, err := d.sock.observe()
+		read, err := d.sock.observe(false)
 		if known == nil || err != nil {
 			t.Fatalf("%s: nothing is known (%v), %v", step.what, known == nil, err)
 		}

@@ -27,7 +27,12 @@ func Listener(name string) (Holder, error) {
 		return Holder{}, err
 	}
 	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	return PeerOf(conn.(*net.UnixConn))
+}
+
+// PeerOf returns who listens at the other end of a connection.
+func PeerOf(conn *net.UnixConn) (Holder, error) {
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return Holder{}, err
 	}
