@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -21,7 +23,7 @@ type Left struct {
 func FindLeft(ctx context.Context, cfg Config) (left Left, err error) {
 	d, err := Open(cfg)
 	switch {
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
 		return left, err
 	case err != nil:
 		return left, nil // without nftables there is no table
@@ -45,8 +47,8 @@ func FindLeft(ctx context.Context, cfg Config) (left Left, err error) {
 	err = d.Do(func() error {
 		for index, name := range d.links.Name {
 			have, err := attached(index)
-			if errors.Is(err, errNoBPF) || errors.Is(err, errHidden) {
-				continue // a program of csig's would be found
+			if errors.Is(err, errNoBPF) || errors.Is(err, errHidden) || errors.Is(err, unix.ENODEV) {
+				continue // the kernel has none, this process may not read whose it is, or the device is gone
 			}
 			if err != nil {
 				return err

@@ -56,8 +56,11 @@ func (h Holder) MayProgram() bool {
 // lock; where a process that cannot program ports had bound that, a byte of a file is, which
 // does not name its process.
 func AgentOf(name, file string) (*Holder, error) {
-	if h, err := Listener(name); err == nil && h.MayProgram() {
+	switch h, err := Listener(name); {
+	case err == nil && h.MayProgram():
 		return &h, nil
+	case err != nil && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+		return nil, err // somebody listens
 	}
 	f, err := os.Open(file)
 	switch {
