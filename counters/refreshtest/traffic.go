@@ -1,0 +1,87 @@
+package refreshtest
+
+import (
+	"math/rand/v2"
+	"sort"
+	"time"
+)
+
+// All times are ns since the device was started.
+const second = int64(time.Second)
+
+// Every frame has frameOctets, and overhead more on the wire; every port is a link of speed.
+const (
+	frameOctets = 1000
+	overhead    = 24
+	speed       = 1_000_000_000
+	fullRate    = speed / 8 / (frameOctets + overhead) // frames/s
+)
+
+// traffic is what a port sends: a constant rate in each of its stretches.
+type traffic []stretch
+
+type stretch struct {
+	from   int64
+	frames uint64 // sent before
+	rate   uint64 // frames/s
+}
+
+// sent is how many frames the port had sent at an instant.
+func (tr traffic) sent(at int64) uint64 {
+	i := sort.Search(len(tr), func(i int) bool { return tr[i].from > at }) - 1
+	if i < 0 {
+		return 0
+	}
+	s := tr[i]
+	return s.frames + s.rate*uint64(at-s.from)/uint64(second)
+}
+
+// then appends a stretch.
+func (tr traffic) then(from int64, rate uint64) traffic {
+	return append(tr, stretch{from, tr.sent(from), rate})
+}
+
+// steady is one rate for ever.
+func steady(rate uint64) traffic { return traffic{{rate: rate}} }
+
+// changing has another rate at random instants, mean apart on average.
+func changing(rnd *rand.Rand, mean, end int64, rate func() uint64) traffic {
+	tr := steady(rate())
+	for at := int64(0); ; {
+		if at += mean/2 + rnd.Int64N(mean); at >= end {
+			return tr
+		}
+		tr = tr.then(at, rate())
+	}
+}
+
+// pausing is tr, but that nothing is sent in the pauses.
+func (tr traffic) pausing(pauses []span) traffic {
+	var at []int64
+	for _, s := range tr {
+		at = append(at, s.from)
+	}
+	for _, p := range pauses {
+		at = append(at, p.from, p.to)
+	}
+	sort.Slice(at, func(i, j int) bool { return at[i] < at[j] })
+	out := traffic{}
+	for _, t := range at {
+		i := sort.Search(len(tr), func(i int) bool { return tr[i].from > t }) - 1
+		rate := tr[i].rate
+		for _, p := range pauses {
+			if p.from <= t && t < p.to {
+				rate = 0
+			}
+		}
+		out = out.then(t, rate)
+	}
+	return out
+}
+
+type span struct{ from, to int64 }
+
+// share is a rate between two thousandths of the link's.
+func share(rnd *rand.Rand, least, most uint64) uint64 {
+	return fullRate * (least + rnd.Uint64N(most-least+1)) / 1000
+}
