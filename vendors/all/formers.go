@@ -61,42 +61,37 @@ func dialed(guard *ofp.Guard, dial func(context.Context) (net.Conn, error)) sess
 }
 
 // ovsFlows are csig's flows of platform ovs on a switch of OpenFlow 1.3.
-func ovsFlows(ctx context.Context, with session) (found []vendors.Former, err error) {
-	err = with(ctx, func(of *ofp.Conn) error {
+func ovsFlows(ctx context.Context, with session) ([]vendors.Former, error) {
+	return flowsLeft(ctx, with, "its switch", "ovs", func(ctx context.Context, of *ofp.Conn) (int, bool, error) {
 		flows, leased, err := ovs.FlowsLeft(ctx, of)
-		if len(flows) > 0 {
-			found = []vendors.Former{flowsOf("its switch", "ovs", len(flows), leased)}
+		return len(flows), leased, err
+	}, func(ctx context.Context, of *ofp.Conn) error {
+		flows, _, err := ovs.FlowsLeft(ctx, of)
+		if err != nil {
+			return err
 		}
-		return err
+		return ovs.RemoveFlowsLeft(ctx, of, flows)
 	})
-	for i := range found {
-		found[i].Remove = func(ctx context.Context) error {
-			return with(ctx, func(of *ofp.Conn) error {
-				flows, _, err := ovs.FlowsLeft(ctx, of)
-				if err != nil {
-					return err
-				}
-				return ovs.RemoveFlowsLeft(ctx, of, flows)
-			})
-		}
-	}
-	return found, err
 }
 
 // openFlows are csig's flows of the platforms of OpenFlow 1.3 on a bridge of Open vSwitch.
-func openFlows(ctx context.Context, bridge string, with session) (found []vendors.Former, err error) {
+func openFlows(ctx context.Context, bridge string, with session) ([]vendors.Former, error) {
+	return flowsLeft(ctx, with, "bridge "+bridge, "openflow", openflow.FlowsLeft, openflow.RemoveFlowsLeft)
+}
+
+// flowsLeft are the flows that a platform has somewhere, which read counts and remove deletes.
+func flowsLeft(ctx context.Context, with session, where, platform string, read func(context.Context, *ofp.Conn) (n int, leased bool, err error), remove func(context.Context, *ofp.Conn) error) (found []vendors.Former, err error) {
 	err = with(ctx, func(of *ofp.Conn) error {
-		n, leased, err := openflow.FlowsLeft(ctx, of)
+		n, leased, err := read(ctx, of)
 		if n > 0 {
-			found = []vendors.Former{flowsOf("bridge "+bridge, "openflow", n, leased)}
+			o := flowsOf(where, platform, n, leased)
+			o.Remove = func(ctx context.Context) error {
+				return with(ctx, func(of *ofp.Conn) error { return remove(ctx, of) })
+			}
+			found = []vendors.Former{o}
 		}
 		return err
 	})
-	for i := range found {
-		found[i].Remove = func(ctx context.Context) error {
-			return with(ctx, func(of *ofp.Conn) error { return openflow.RemoveFlowsLeft(ctx, of) })
-		}
-	}
 	return found, err
 }
 
