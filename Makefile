@@ -76,7 +76,7 @@ long: peers
 	$(TEST) "$(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 2 -run '$(LATER)'
 	$(RACE) $(TEST) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
 	mkdir -p bin
-	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -timeout 30m -p 1 -parallel 3 -run '$(LATER)'
+	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -timeout 50m -p 1 -parallel 3 -run '$(LATER)'
 	cat bin/chaos.txt
 
 # ARGS=-update draws docs/chaos.svg.

@@ -120,7 +120,7 @@ func (d *Daemon) putInForce(ctx context.Context, fleet *inventory.Fleet, text []
 		// Nothing new; what is wrong in spite of it is said again.
 		return errors.Join(d.saveFile(text, r.hash), r.close(old), d.decided(text), d.incomplete(ctx, old))
 	}
-	facts, seen, err := d.examine(ctx, r, old)
+	facts, seen, err := d.examine(ctx, r)
 	if err != nil {
 		return errors.Join(refuse(err), r.close(old))
 	}
@@ -213,7 +213,7 @@ func (d *Daemon) replace(ctx context.Context, old, r *running, facts vendors.Fac
 
 // examine asks the device, over a connection of its own, whether it can have
 // the setup.
-func (d *Daemon) examine(ctx context.Context, r, old *running) (vendors.Facts, *examination, error) {
+func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *examination, error) {
 	driver, err := d.cfg.OpenDriver(r.dev)
 	if err != nil {
 		return vendors.Facts{}, nil, err
@@ -224,12 +224,6 @@ func (d *Daemon) examine(ctx context.Context, r, old *running) (vendors.Facts, *
 		return facts, nil, fmt.Errorf("device %s: probe: %w", r.dev.Name, err)
 	}
 	seen, err := examineWith(ctx, driver, &r.agent.setup)
-	if old != nil && old.driver == r.driver {
-		if l, ok := vendors.As[vendors.Learner](r.driver); ok {
-			defer old.agent.lockDriver()()
-			l.Learn(driver)
-		}
-	}
 	if err = errors.Join(r.agent.unsupportedActions(&facts), err); err != nil {
 		return facts, nil, fmt.Errorf("device %s: %w", r.dev.Name, err)
 	}

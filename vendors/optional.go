@@ -52,10 +52,6 @@ func Links(driver any) (LinkProber, error) {
 	return nil, fmt.Errorf("its platform's driver sends no test frames: %w", errors.ErrUnsupported)
 }
 
-// Learner is a driver that can take over what another one of the same device has just read, so
-// that a reload does not read it while the lease runs out.
-type Learner interface{ Learn(from Driver) }
-
 // SelfTester is a driver that can try its data plane before it is trusted,
 // without touching the device's ports.
 type SelfTester interface {

@@ -41,7 +41,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	s := want.Wanted()
-	d.reuse = d.lastRead()
+	d.reuse = d.written()
 	d.alike = ""
 	if d.setup != nil && d.setup.Measure.SameValues(s.Measure) {
 		d.alike = d.setup.Profile
@@ -187,11 +187,7 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 			p.have = append(p.have[:0], g.content...)
 		}
 	}
-	d.known, d.synced = vendors.Current, d.generation
-	if d.last = have; len(groups) > 0 {
-		d.last = want.written(have)
-		d.last.generation, d.last.sets[setLease].keys = d.generation, d.leaseKeys
-	}
+	d.known = vendors.Current
 	stripped, err := d.syncStrip(have)
 	changes = slices.DeleteFunc(append(changes, stripped...), func(c vendors.Change) bool {
 		p := d.byName[c.Port]
@@ -203,12 +199,12 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	return changes, err
 }
 
-// observe reads our table, unless nobody has changed nftables since reuse was read but this driver,
+// observe reads our table, unless nobody has changed nftables since reuse was so but this driver,
 // which knows what it wrote, and the kernel, which deletes the chain of a device that goes: at a
 // reload the lease has no time for hundreds of ports.
 func (d *Driver) observe() (*observed, error) {
 	have := d.reuse
-	d.reuse, d.last = nil, nil
+	d.reuse = nil
 	if have != nil {
 		now, err := d.sock.generation()
 		if err != nil {
@@ -228,25 +224,21 @@ func (d *Driver) observe() (*observed, error) {
 	return d.sock.observe(d.leaseUntil.IsZero()) // who gave the lease is the one that writes
 }
 
-// lastRead is our table as it was read or written last, with the elements that were written since; nil
-// where it is not known to be the whole of it.
-func (d *Driver) lastRead() *observed {
-	have := d.last
-	if have == nil || d.known != vendors.Current || int32(have.generation-d.synced) < 0 {
-		return nil
-	}
-	lease := have.sets[setLease]
+// written is our table as the last sync left it, with the elements that were written since; nil
+// where that is not known.
+func (d *Driver) written() *observed {
 	left := d.leaseUntil.Sub(d.cfg.Now())
-	if lease == nil || left <= 0 || len(lease.keys) == 0 {
+	if d.known != vendors.Current || left <= 0 {
 		return nil
 	}
-	lease.left = left
+	r, err := rulesetOf(d.setup, d.deviceOf, d.depths) // by the devices that were there
+	if err != nil {
+		return nil
+	}
+	have := r.asObserved()
+	have.sets[setLease].keys, have.sets[setLease].left = d.leaseKeys, left
 	for _, p := range d.ports {
-		if set := have.sets[p.key]; set != nil {
-			set.intervals = slices.Clone(p.have)
-		} else if p.action == vlanrules.Update {
-			return nil
-		}
+		have.sets[p.key].intervals = slices.Clone(p.have)
 	}
 	return have
 }

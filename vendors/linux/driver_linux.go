@@ -30,9 +30,7 @@ type Driver struct {
 	known      vendors.Knowledge
 	generation uint32 // of the ruleset that is known
 
-	last       *observed // our table as it was read or written last; nil: what is in it is not known
-	synced     uint32    // the generation since which this driver wrote elements alone
-	reuse      *observed // the same, for the Apply that runs
+	reuse      *observed // our table, where it need not be read, for the sync that comes
 	leaseUntil time.Time // what we gave the lease; zero: nothing that would have to be there
 
 	stale     []interval // the fallback
@@ -124,21 +122,12 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	if err != nil {
 		return vendors.DataPlane{}, err
 	}
-	d.last = have
 	seen := vendors.DataPlane{Signal: vendors.SignalFallback}
 	if lease := have.sets[setLease]; have.ours() && lease != nil && lease.left > 0 {
 		seen.Signal, seen.Left = vendors.SignalWritten, lease.left
 	}
 	seen.Setup, err = d.setupOf(have)
 	return seen, err
-}
-
-// Learn takes over what another driver of the same namespace has read, where it is newer than all but
-// elements that this one wrote.
-func (d *Driver) Learn(from vendors.Driver) {
-	if other, ok := vendors.As[*Driver](from); ok && other.last != nil && int32(other.last.generation-d.synced) >= 0 {
-		d.last, other.last = other.last, nil
-	}
 }
 
 // setupOf is the setup that the observed table was made for. The links have to

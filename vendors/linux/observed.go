@@ -38,7 +38,8 @@ type observedChain struct {
 	hook     int32 // as the kernel counts hooks; -1: not a base chain
 	priority int32
 	policy   uint32
-	rules    [][]any // each as formOf has it
+	rules    [][]any    // each as formOf has it
+	made     []ruleSpec // in place of rules, what they were written from
 }
 
 // keep leaves only those of its chains that are there still, and reports whether they are as they
@@ -183,18 +184,6 @@ func theirs(format string, args ...any) error {
 	return &vendors.PermanentError{Err: &vendors.ForeignError{What: fmt.Sprintf(format, args...)}}
 }
 
-// written is how the ruleset reads once it has replaced what there was, elements that Update writes aside.
-func (r *ruleset) written(have *observed) *observed {
-	o := r.asObserved()
-	for i := range r.chains {
-		c := &r.chains[i]
-		if h := have.chains[c.name]; c.optional && (h == nil || !c.sameHook(h)) {
-			delete(o.chains, c.name)
-		}
-	}
-	return o
-}
-
 // asObserved is how the ruleset reads once it is in the kernel and an agent has
 // been at work.
 func (r *ruleset) asObserved() *observed {
@@ -216,9 +205,7 @@ func (r *ruleset) asObserved() *observed {
 		if c.device != "" {
 			h.hook, h.policy = hookEgress, policyAccept
 		}
-		for _, rule := range c.rules {
-			h.rules = append(h.rules, formOf(rule.steps))
-		}
+		h.made = c.rules
 		o.chains[c.name] = h
 	}
 	return o

@@ -195,6 +195,9 @@ func (c *chainSpec) sameHook(h *observedChain) bool {
 }
 
 func (c *chainSpec) sameRules(h *observedChain) bool {
+	if h.made != nil {
+		return slices.EqualFunc(c.rules, h.made, func(want, have ruleSpec) bool { return slices.Equal(want.steps, have.steps) })
+	}
 	return slices.EqualFunc(c.rules, h.rules, func(want ruleSpec, have []any) bool { return reflect.DeepEqual(formOf(want.steps), have) })
 }
 

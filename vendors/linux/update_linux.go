@@ -42,7 +42,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	var syncErr error
 	if changed || d.known != vendors.Current {
 		var repaired []vendors.Change
-		d.reuse = d.lastRead()
+		d.reuse = d.written()
 		repaired, syncErr = d.sync(ctx)
 		res.NoteRepairs(repaired)
 		if d.known != vendors.Current {
