@@ -28,10 +28,6 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// MinLease is the shortest lease: below it a scheduling hiccup of the agent
-// would read as its death.
-const MinLease = vendors.MinLease
-
 // setupRetry is how long a failed setup rests before it is tried again; the
 // signal continues in between.
 const setupRetry = time.Second
@@ -201,7 +197,7 @@ func (a *Agent) afterCycle(ctx context.Context) (lease time.Duration) {
 	default:
 	}
 	a.mu.Lock()
-	limit := time.NewTimer(max(a.cycle.lease, MinLease) / 3)
+	limit := time.NewTimer(max(a.cycle.lease, vendors.MinLease) / 3)
 	a.mu.Unlock()
 	defer limit.Stop()
 	select {

@@ -345,7 +345,7 @@ func TestOutageIsNotAveraged(t *testing.T) {
 			cycles(t, a, 87)
 			src.port = nil
 		}, 1},
-		{"two cycles were lost", func(*testing.T, *Agent, *script, *recorder) { time.Sleep(MinLease - interval) }, 0},
+		{"two cycles were lost", func(*testing.T, *Agent, *script, *recorder) { time.Sleep(vendors.MinLease - interval) }, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -428,8 +428,8 @@ func TestLeaseIsRenewedOnlyByCompletedCycles(t *testing.T) {
 			t.Errorf("after recovery: %+v, %d renewals", st.Cycle, len(drv.leases)-renewed)
 		}
 		for _, l := range drv.leases {
-			if l != MinLease {
-				t.Errorf("lease %v, want %v = 3 schedules of 100 ms", l, MinLease)
+			if l != vendors.MinLease {
+				t.Errorf("lease %v, want %v = 3 schedules of 100 ms", l, vendors.MinLease)
 			}
 		}
 	})

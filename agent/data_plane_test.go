@@ -74,7 +74,7 @@ func TestLookWhileAReadingHangs(t *testing.T) {
 				a.driverMu.Lock() // a cycle may be there
 				tc.edit(drv)
 				a.driverMu.Unlock()
-				time.Sleep(MinLease + interval)
+				time.Sleep(vendors.MinLease + interval)
 				s := a.Status()
 				if s.DataPlane != tc.plane || len(s.Ports[0].Signals) != tc.stale {
 					t.Errorf("%s (%s), %+v; want %s", s.DataPlane, s.DataPlaneReason, s.Ports[0], tc.plane)
@@ -131,14 +131,14 @@ func TestLookGivesWay(t *testing.T) {
 				synctest.Wait()
 				block := make(chan struct{})
 				src.block.Store(&block)
-				time.Sleep(MinLease)
+				time.Sleep(vendors.MinLease)
 				for a.driverMu.TryLock() { // until it looks
 					a.driverMu.Unlock()
 					time.Sleep(interval / 10)
 					synctest.Wait()
 				}
 				if tooOld {
-					time.Sleep(MinLease)
+					time.Sleep(vendors.MinLease)
 				}
 				next := make(chan struct{})
 				src.block.Store(&next)
@@ -199,7 +199,7 @@ func TestEndSaysWhatIsThere(t *testing.T) {
 					t.Errorf("%v, want %q", err, tc.err)
 				}
 				if strings.Contains(tc.name, "without a lease") {
-					time.Sleep(MinLease) // nothing takes it back
+					time.Sleep(vendors.MinLease) // nothing takes it back
 				}
 				if left := a.Left(); !strings.Contains(left, tc.left) {
 					t.Errorf("it leaves %q, want %q", left, tc.left)

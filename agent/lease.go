@@ -22,7 +22,7 @@ func (a *Agent) leaseDuration() time.Duration {
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
-	lease := max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, MinLease)
+	lease := max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, vendors.MinLease)
 	if a.reloads.Load() || a.reloaded {
 		lease = max(lease, min(2*lease, reloadLease))
 	}

@@ -220,7 +220,7 @@ func TestLeaseEndsIsAPromise(t *testing.T) {
 		a := newTest(t, &script{}, drv)
 		cycles(t, a, 3)
 		began := time.Now().Add(-drv.takes)
-		if got, want := a.Status().Cycle.LeaseEnds, began.Add(MinLease); !got.Equal(want) {
+		if got, want := a.Status().Cycle.LeaseEnds, began.Add(vendors.MinLease); !got.Equal(want) {
 			t.Errorf("the lease ends %v after the update began, want %v", got.Sub(began), want.Sub(began))
 		}
 	})
@@ -268,7 +268,7 @@ func TestLeaseReachesTheNextTick(t *testing.T) {
 			next []time.Duration
 			want time.Duration
 		}{
-			{"short steps", []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}, MinLease},
+			{"short steps", []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}, vendors.MinLease},
 			{"the next tick is far", []time.Duration{time.Second, time.Second + interval}, 3 * time.Second},
 			{"the one after it is far", []time.Duration{interval, interval + 2*time.Second}, 6 * time.Second},
 		} {
@@ -309,7 +309,7 @@ func TestLapsesAreCountedAndLogged(t *testing.T) {
 		time.Sleep(2 * time.Second) // stopped and continued
 		cycles(t, a, 5)
 		c := a.Status().Cycle
-		if want := 2*time.Second + interval - MinLease; c.Lapses != 1 || time.Duration(c.LastLapseNS) != want {
+		if want := 2*time.Second + interval - vendors.MinLease; c.Lapses != 1 || time.Duration(c.LastLapseNS) != want {
 			t.Errorf("%d lapses, the last for %v; want one of %v", c.Lapses, time.Duration(c.LastLapseNS), want)
 		}
 		if n := strings.Count(out.String(), "lease expired before its renewal"); n != 1 || !strings.Contains(out.String(), "lapsed=1.8s") {

@@ -36,7 +36,7 @@ func (f *Facts) ConfigInterval() Fact[time.Duration] {
 // cycles are forgiven.
 const LeasePeriods = 3
 
-// MinLease is the shortest lease of an agent.
+// MinLease is the shortest lease: below it a scheduling hiccup of the agent would read as its death.
 const MinLease = 300 * time.Millisecond
 
 // TooFast is what an update of a device takes of its schedule's period and lease, with what to

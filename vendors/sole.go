@@ -33,6 +33,9 @@ type Former struct {
 	Remove func(ctx context.Context) error
 }
 
+// atPorts reports whether it is known to be at the device's ports.
+func (o *Former) atPorts() bool { return !o.Apart && o.Unread == nil }
+
 // Sole is a driver of a device that no other data plane of csig's works beside.
 type Sole struct {
 	Driver
@@ -87,7 +90,7 @@ func (s *Sole) Observe(ctx context.Context) (Setup, error) {
 func (s *Sole) damage(ctx context.Context, seen *Setup) error {
 	formers, err := s.Formers(ctx)
 	for _, o := range formers {
-		if o.Apart || o.Unread != nil {
+		if !o.atPorts() {
 			continue
 		}
 		if seen.Damaged != "" {
@@ -113,7 +116,7 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 	}
 	var held []error
 	for _, o := range formers {
-		if !o.Apart && o.Unread == nil && o.By != "" {
+		if o.atPorts() && o.By != "" {
 			held = append(held, fmt.Errorf("%s is at its ports: %w: stop that first", o.What, &HeldError{By: o.By}))
 		}
 	}
@@ -126,7 +129,7 @@ func (s *Sole) Apply(ctx context.Context, want Setup) error {
 	}
 	s.alone = true
 	for _, o := range formers {
-		if o.Apart || o.Unread != nil {
+		if !o.atPorts() {
 			continue
 		}
 		if left := o.Remove(ctx); left != nil {
@@ -166,7 +169,7 @@ func (s *Sole) Remove(ctx context.Context) error {
 		case o.Unread != nil && !errors.Is(o.Unread, os.ErrPermission):
 			err = errors.Join(err, fmt.Errorf("%s could not be looked at, and flows of csig's may be there: %w", o.What, o.Unread))
 			continue
-		case o.Apart, o.Unread != nil:
+		case !o.atPorts():
 			continue
 		}
 		switch left := o.Remove(ctx); {

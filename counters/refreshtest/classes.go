@@ -126,7 +126,7 @@ func Classes() []Class {
 			d.shows = stopping(timer(rnd, period, phase(rnd), period/100+1), pauses(rnd))
 			return d
 		}},
-		{"timer, faster than the readings, and nobody says so", false, func(rnd *rand.Rand) *device {
+		{"timer, faster than the readings, and not documented", false, func(rnd *rand.Rand) *device {
 			d := drawn(rnd, nil)
 			d.shows = timer(rnd, d.gap*(300+rnd.Int64N(650))/1000, phase(rnd), 1)
 			return d

@@ -8,9 +8,9 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestClasses prints what csig says of each class of devices: no window of a live source is wrong.
+// TestLiveSourcesAreNeverWrong prints what csig says of each class of devices: no window of a live source is wrong.
 // CSIG_WINDOWS=100000 is how many windows each class has, in place of the few of CI.
-func TestClasses(t *testing.T) {
+func TestLiveSourcesAreNeverWrong(t *testing.T) {
 	windows := 2000
 	if v := os.Getenv("CSIG_WINDOWS"); v != "" {
 		n, err := strconv.Atoi(v)

@@ -36,8 +36,8 @@ func (tr traffic) sent(at int64) uint64 {
 	return s.frames + s.rate*uint64(at-s.from)/uint64(second)
 }
 
-// then appends a stretch.
-func (tr traffic) then(from int64, rate uint64) traffic {
+// withRate appends a stretch of a rate.
+func (tr traffic) withRate(from int64, rate uint64) traffic {
 	return append(tr, stretch{from, tr.sent(from), rate})
 }
 
@@ -51,7 +51,7 @@ func changing(rnd *rand.Rand, mean, end int64, rate func() uint64) traffic {
 		if at += mean/2 + rnd.Int64N(mean); at >= end {
 			return tr
 		}
-		tr = tr.then(at, rate())
+		tr = tr.withRate(at, rate())
 	}
 }
 
@@ -74,7 +74,7 @@ func (tr traffic) pausing(pauses []span) traffic {
 				rate = 0
 			}
 		}
-		out = out.then(t, rate)
+		out = out.withRate(t, rate)
 	}
 	return out
 }

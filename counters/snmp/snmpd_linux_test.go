@@ -18,6 +18,8 @@ import (
 	"github.com/gosnmp/gosnmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/integration/fabric"
 )
 
 // ifTableCache is net-snmp's cache of the interface table, in seconds. Only a SET
@@ -176,25 +178,18 @@ func addVeth(t testing.TB, name, peer string) netlink.Link {
 	return l
 }
 
-// awaitUp waits until the kernel says of devices what it says a while after their links came up.
+// awaitUp waits until the kernel reports devices as up.
 func awaitUp(t testing.TB, ports []string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		up := 0
-		for _, name := range ports {
-			l, err := netlink.LinkByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if l.Attrs().OperState == netlink.OperUp {
-				up++
-			}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, name := range ports {
+		l, err := netlink.LinkByName(name)
+		if err == nil {
+			err = fabric.AwaitUp(ctx, l.Attrs().Index)
 		}
-		if up == len(ports) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d devices are up", up, len(ports))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
 	}
 }

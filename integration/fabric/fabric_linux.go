@@ -269,24 +269,33 @@ func (f *Fabric) WaitUp(ctx context.Context) error {
 
 // WaitUp returns when the port carries frames.
 func (p *Port) WaitUp(ctx context.Context) error {
+	return p.node.Do(func() error {
+		if err := AwaitUp(ctx, p.index); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		return nil
+	})
+}
+
+// AwaitUp returns when the kernel reports a network device of the thread's namespace as up, which is
+// a while after its link is.
+func AwaitUp(ctx context.Context, index int) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	return p.node.Do(func() error {
-		for {
-			l, err := netlink.LinkByIndex(p.index)
-			if err != nil {
-				return fmt.Errorf("%s: read its state: %w", p, err)
-			}
-			if l.Attrs().OperState == netlink.OperUp {
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s: not up yet: %w", p, ctx.Err())
-			case <-tick.C:
-			}
+	for {
+		l, err := netlink.LinkByIndex(index)
+		if err != nil {
+			return fmt.Errorf("read its state: %w", err)
 		}
-	})
+		if l.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not up yet: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
 }
 
 // Close takes the fabric down: processes started in its nodes are killed, and

@@ -139,16 +139,8 @@ func (l *lab) loadAndProbe(t testing.TB, size int) (load, probe []byte, send fun
 
 func neverBetter(t *testing.T, ld *traffic, probes int) {
 	l := newShaped(t, linkRate, ld.tbf, ld.interval)
-	var err error
 	j := &arrivals{table: l.profile.Signals[quantize.MinABWC].Buckets, length: uint64(ld.interval), windows: map[uint64]uint64{}, held: map[uint64]bool{}, frames: map[uint32]*crossed{}}
-	if j.recorder, err = l.p2.Record(); err != nil {
-		t.Fatal(err)
-	}
-	defer j.recorder.Close()
-	if j.tap, err = l.p2.Tap(); err != nil {
-		t.Fatal(err)
-	}
-	defer j.tap.Close()
+	j.open(t, l)
 	r := rand.New(rand.NewPCG(14, 1))
 	for sent, round := 0, 0; sent < probes; round++ {
 		sent = l.sendLoad(t, ld, r, sent, min(sent+1000, probes))
@@ -211,6 +203,20 @@ type arrivals struct {
 	windows       map[uint64]uint64 // bytes that arrived in each interval, without frames that were on the link when it began
 	passed        []fabric.Passed
 	left          []fabric.Left
+}
+
+// open has the recorders note what crosses the shaped port, until the test ends.
+func (j *arrivals) open(t *testing.T, l *lab) {
+	t.Helper()
+	var err error
+	if j.recorder, err = l.p2.Record(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.recorder.Close() })
+	if j.tap, err = l.p2.Tap(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.tap.Close() })
 }
 
 // read takes in what the recorders have, until nothing more comes.
@@ -327,23 +333,15 @@ func (j *arrivals) verdict(t *testing.T) {
 	}
 }
 
-// TestLongFrameDrains: a frame that is segmented behind the data plane finds the link free, and takes
+// TestSegmentedFrameDrains: a frame that is segmented behind the data plane finds the link free, and takes
 // it for longer than an interval: nobody who comes meanwhile is told of room.
-func TestLongFrameDrains(t *testing.T) {
+func TestSegmentedFrameDrains(t *testing.T) {
 	const segments, rounds = 42, 40
 	l := newShaped(t, linkRate, "burst 5kb limit 200kb", time.Millisecond)
 	l.offload(t)
 	c := l.segmenter(t, 1400)
 	j := &arrivals{frames: map[uint32]*crossed{}}
-	var err error
-	if j.recorder, err = l.p2.Record(); err != nil {
-		t.Fatal(err)
-	}
-	defer j.recorder.Close()
-	if j.tap, err = l.p2.Tap(); err != nil {
-		t.Fatal(err)
-	}
-	defer j.tap.Close()
+	j.open(t, l)
 	_, probe, send := l.loadAndProbe(t, probeSize)
 	big := make([]byte, segments*1400)
 	for n := range uint32(rounds) {

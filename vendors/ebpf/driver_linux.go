@@ -357,8 +357,8 @@ func (p *plane) slots() (used map[uint32]bool, entries map[uint32]planePort, err
 	return used, entries, err
 }
 
-// place makes a port's entry, where it is not there, and attaches the program. alike tells that what
-// entries have means the same by the setup.
+// place makes a port's entry, where it is not there, and attaches the program. alike: what entries have means the
+// same by the setup.
 func (d *Driver) place(p *port, entries map[uint32]planePort, used map[uint32]bool, alike bool) error {
 	want := entryOf(d.setup, &p.setup)
 	e, ok := entries[uint32(p.index)]

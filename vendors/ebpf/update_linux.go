@@ -136,7 +136,7 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 	egress := d.links.Egress[p.setup.Port]
 	if p.intents == nil || p.drain != drain || p.egress != egress || p.rate != u.Rate || !slices.EqualFunc(p.intents, u.Intents, sameLocator) {
 		changed = true
-		if e, err = d.signals(p, u, &drain); err != nil {
+		if e, err = d.signals(p, u, &drain, &egress); err != nil {
 			e = p.entry
 			e.Interval, e.Deadline = uint64(d.setup.Measure.Interval), 0
 			return changed, errors.Join(&vendors.PermanentError{Port: p.setup.Port, Err: err}, d.write(p, &e))
@@ -149,8 +149,7 @@ func (d *Driver) give(p *port, u *vendors.PortUpdate, until uint64) (changed boo
 	if err := d.write(p, &e); err != nil {
 		return changed, err
 	}
-	p.intents, p.rate, p.drain = append(p.intents[:0], u.Intents...), u.Rate, drain
-	p.egress = egress
+	p.intents, p.rate, p.drain, p.egress = append(p.intents[:0], u.Intents...), u.Rate, drain, egress
 	return changed, nil
 }
 
@@ -173,12 +172,11 @@ func (d *Driver) put(p *port, e *planePort) error {
 }
 
 // signals is the entry with the edges and locators of the intents.
-func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain) (planePort, error) {
+func (d *Driver) signals(p *port, u *vendors.PortUpdate, drain *netdev.Drain, egress *netdev.Egress) (planePort, error) {
 	e, shift := p.entry, 0
 	e.Capacity = capacity(u.Rate, d.setup.Measure.Interval)
-	egress := d.links.Egress[p.setup.Port]
-	e.Shortest, e.Pace = shortest(&egress), pace(u.Rate)
-	e.Hold = hold(queueHolds(&egress), e.Pace)
+	e.Shortest, e.Pace = shortest(egress), pace(u.Rate)
+	e.Hold = hold(queueHolds(egress), e.Pace)
 	if d.setup.Layout == quantize.UEC {
 		shift = 1
 	}

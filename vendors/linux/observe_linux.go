@@ -19,7 +19,7 @@ import (
 const readTries = 10
 
 // observe reads our table. It is consistent: nftables did not change while it was
-// read. others tells that an agent may be writing in each of its cycles meanwhile.
+// read. others: another agent may write in each of its cycles meanwhile.
 func (s *socket) observe(others bool) (*observed, error) {
 	var last error
 	for try := range readTries {
