@@ -65,15 +65,15 @@ func TestSlowUpdates(t *testing.T) {
 	if text := fmt.Sprint(a.Findings); !strings.Contains(text, "leaf0: it is sampled every 10ms, but an update of its rules takes 25ms at least") {
 		t.Error(text)
 	}
-	// Where it outlasts a lease, which is three periods, the agent could never renew one.
+	// Where it outlasts a lease, which is three periods and at least vendors.MinLease, the agent could never renew one.
 	a = assessed1(f, func(d *inventory.Device) Evidence {
 		e := ableEvidence(d)
 		e.Facts.AckWaits = 7
-		e.Facts.Traits.MinUpdate = vendors.That(31*time.Millisecond, vendors.Source{Mark: vendors.Ran, From: "a clock"})
+		e.Facts.Traits.MinUpdate = vendors.That(301*time.Millisecond, vendors.Source{Mark: vendors.Ran, From: "a clock"})
 		return e
 	})
 	if i := slices.IndexFunc(a.Findings, func(f findings.Finding) bool { return f.Code == findings.ScheduleTooFast }); i < 0 || a.Findings[i].Level != findings.Error ||
-		!strings.Contains(a.Findings[i].Reason, `takes up to 31ms with its 7 waits for what it acknowledged (ran), and a lease lasts 30ms`) || !strings.Contains(a.Findings[i].Reason, `"@every 1s"`) {
+		!strings.Contains(a.Findings[i].Reason, `takes up to 301ms with its 7 waits for what it acknowledged (ran), and a lease lasts 300ms`) || !strings.Contains(a.Findings[i].Reason, `"@every 1s"`) {
 		t.Errorf("%+v", a.Findings)
 	}
 }
