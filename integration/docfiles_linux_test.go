@@ -101,22 +101,18 @@ func TestShownFilesStart(t *testing.T) {
 				t.Parallel()
 				few <- struct{}{}
 				defer func() { <-few }()
-				file := filepath.Join(t.TempDir(), "fleet.yaml")
+				file, shown := filepath.Join(t.TempDir(), "fleet.yaml"), []byte(text)
+				var err error
 				switch {
 				case len(fleet.Devices) > 1 || !dev.Local: // csig apply writes the file of such an agent
-					view, err := inventory.Marshal(fleet.DeviceView(dev))
-					if err != nil {
-						t.Fatal(err)
-					}
-					text = string(view)
+					shown, err = inventory.Marshal(fleet.DeviceView(dev))
 				case strings.HasPrefix(text, "../"):
-					b, err := os.ReadFile(text)
-					if err != nil {
-						t.Fatal(err)
-					}
-					text = string(b)
+					shown, err = os.ReadFile(text)
 				}
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				if err == nil {
+					err = os.WriteFile(file, shown, 0o600)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				starts(t, dev, file)
