@@ -58,7 +58,7 @@ type Conn struct {
 	failed  error
 }
 
-// Patience is how long an exchange on a connection of NewConn may take.
+// Patience is how long an answer on a connection of NewConn may take, or the next part of one.
 const Patience = 5 * time.Second
 
 // maxMessage bounds what is read at once: the length of a message has 16 bits.
@@ -129,7 +129,7 @@ func (o *Conn) limit(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, o.patience, &silence{o.patience})
 }
 
-// silence is why an exchange ended that the switch did not answer.
+// silence is why an exchange ended that the switch did not answer, or not to the end.
 type silence struct{ after time.Duration }
 
 func (s *silence) Error() string { return fmt.Sprintf("no answer for %v", s.after) }

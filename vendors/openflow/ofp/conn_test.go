@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
@@ -197,6 +198,67 @@ func TestParts(t *testing.T) {
 	}
 	if b := <-echoed; !slices.Equal(b, []byte{1, 2}) {
 		t.Errorf("echoed %x", b)
+	}
+}
+
+// TestPatience has parts that come one after the other, each within the patience: the answer may take
+// longer, but not for ever. One that does not come ends the connection.
+func TestPatience(t *testing.T) {
+	const patience = 5 * time.Second
+	for _, tc := range []struct {
+		name  string
+		pause time.Duration
+		parts int
+		want  string // in the error
+		after time.Duration
+	}{
+		{"slow parts", patience - time.Second, 8, "", 8 * (patience - time.Second)},
+		{"a part that does not come", patience + time.Second, 2, "no answer for 5s", patience},
+		{"no end", patience - time.Second, 1000, "no answer for 1m0s", longAnswer * patience},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				ended := make(chan struct{})
+				defer func() { here.Close(); <-ended }()
+				go func() {
+					defer close(ended)
+					next := func() (xid uint32) {
+						head := make([]byte, headerLen)
+						_, _ = io.ReadFull(there, head)
+						_, _ = io.CopyN(io.Discard, there, int64(order.Uint16(head[2:]))-headerLen)
+						return order.Uint32(head[4:])
+					}
+					next() // its hello: nothing lies between the two, so that one has to be first
+					_, _ = there.Write(message(byte(version), typeHello, 1))
+					_, _ = there.Write(message(byte(version), typeFeaturesRep, next(), make([]byte, 24)...))
+					xid := next()
+					for i := range tc.parts {
+						time.Sleep(tc.pause)
+						more := byte(1)
+						if i == tc.parts-1 {
+							more = 0
+						}
+						if _, err := there.Write(part(partFlow, more, xid)); err != nil {
+							return
+						}
+					}
+				}()
+				o, err := NewConn(t.Context(), here, version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer o.Close()
+				began := time.Now()
+				_, err = o.Flows(t.Context(), Filter{})
+				if took := time.Since(began); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || took != tc.after {
+					t.Errorf("%v after %v, want %q after %v", err, took, tc.want, tc.after)
+				}
+				if (o.Err() == nil) != (tc.want == "") {
+					t.Errorf("the connection: %v", o.Err())
+				}
+			})
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -16,6 +17,7 @@ type request struct {
 	part uint16                  // of a multipart answer
 	each func(body []byte) error // takes an answer's body, or a part of one; nil: it has none
 	left int                     // bytes that a multipart answer may still have
+	got  int                     // and the parts that it had
 
 	// A barrier has the refusals of what was sent before it, in the transactions
 	// from low on; mods are those from first on.
@@ -26,9 +28,12 @@ type request struct {
 	done chan error // of one
 }
 
-// maxAnswer bounds an answer of many messages, in bytes: a hundred thousand flows
-// and more.
-const maxAnswer = 32 << 20
+// An answer of many messages is bounded in bytes, a hundred thousand flows and more, and
+// in how many times the patience of a connection it may take.
+const (
+	maxAnswer  = 32 << 20
+	longAnswer = 12
+)
 
 // expect notes a question that is about to be sent.
 func (o *Conn) expect(want request) (*request, error) {
@@ -57,21 +62,40 @@ func (o *Conn) expect(want request) (*request, error) {
 }
 
 // wait waits for the answer. Where the caller's context ends the question is given
-// up; where the switch is silent, so is the connection.
+// up; where the switch is silent, so is the connection. Of a multipart answer each part
+// has the connection's patience.
 func (o *Conn) wait(ctx context.Context, r *request) error {
+	quiet := time.NewTimer(o.patience)
+	defer quiet.Stop()
 	var err error
-	select {
-	case err = <-r.done:
-	case <-ctx.Done():
-		if cause := context.Cause(ctx); errors.As(cause, new(*silence)) {
+	for got, waiting := 0, true; waiting; {
+		var cause error
+		select {
+		case err = <-r.done:
+			waiting = false
+			continue
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
+		case <-quiet.C:
+			o.mu.Lock()
+			parts := r.got
+			o.mu.Unlock()
+			if parts > got {
+				got = parts
+				quiet.Reset(o.patience)
+				continue
+			}
+			cause = &silence{o.patience}
+		}
+		if errors.As(cause, new(*silence)) {
 			o.fail(cause)
 		}
 		o.mu.Lock()
 		if o.pending[r.xid] == r {
-			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", context.Cause(ctx)))
+			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", cause))
 		}
 		o.mu.Unlock()
-		err = <-r.done
+		err, waiting = <-r.done, false
 	}
 	o.mu.Lock()
 	*r = request{done: r.done}
@@ -106,6 +130,7 @@ func (o *Conn) answer(r *request, m received) (bool, error) {
 		if r.left -= len(body); r.left < 0 {
 			return true, fmt.Errorf("%w: of an answer csig takes %d MiB", untrusted.ErrTooLong, maxAnswer>>20)
 		}
+		r.got++
 		if err := r.each(body[8:]); err != nil {
 			return true, err
 		}
@@ -127,11 +152,12 @@ func (o *Conn) answer(r *request, m received) (bool, error) {
 
 // ask asks for one answer, whose body each takes where it is not nil.
 func (o *Conn) ask(ctx context.Context, typ, answer uint8, body []byte, each func(body []byte) error) error {
-	want := request{typ: answer, each: each}
+	want, limit := request{typ: answer, each: each}, o.patience
 	if typ == typeMultipartReq {
 		want.part = order.Uint16(body)
+		limit *= longAnswer
 	}
-	ctx, cancel := o.limit(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &silence{limit})
 	defer cancel()
 	return o.exchange(ctx, typ, body, want)
 }
@@ -139,7 +165,9 @@ func (o *Conn) ask(ctx context.Context, typ, answer uint8, body []byte, each fun
 // exchange sends a question of one message, and waits for the answer as long as limit
 // has it.
 func (o *Conn) exchange(ctx context.Context, typ uint8, body []byte, want request) error {
-	if err := o.begin(ctx); err != nil {
+	sending, cancel := o.limit(ctx) // a switch that does not read is not waited for either
+	defer cancel()
+	if err := o.begin(sending); err != nil {
 		return err
 	}
 	want.xid = o.next(typ)
@@ -153,7 +181,7 @@ func (o *Conn) exchange(ctx context.Context, typ uint8, body []byte, want reques
 		o.unlock()
 		return err
 	}
-	_ = o.flush(ctx) // which ends the exchange, too, where it fails
+	_ = o.flush(sending) // which ends the exchange, too, where it fails
 	o.unlock()
 	return o.wait(ctx, r)
 }
