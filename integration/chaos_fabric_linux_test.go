@@ -333,8 +333,10 @@ func (h *chaosHop) live(after time.Time) {
 }
 
 // restoredOften reports whether the agent does not vouch for rules that were taken from it again
-// and again: what they do shows in the frames.
-func restoredOften(s *api.Status) bool { return strings.Contains(s.DataPlaneReason, "times in a row") }
+// and again, the port's or those of all ports: what they do shows in the frames.
+func restoredOften(s *api.Status) bool {
+	return strings.Contains(s.DataPlaneReason+first(s).Reason, "times in a row")
+}
 
 // cycles waits for two more that complete: the second one began after now.
 func (h *chaosHop) cycles() {

@@ -24,6 +24,7 @@ import (
 // is an error of its port; its map is kept up to date all the same.
 func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
 	var res vendors.UpdateResult
+	until := d.cfg.Now().Add(lease) // from the call on: a process may be stopped anywhere in here
 	if err := ctx.Err(); err != nil {
 		return res, err
 	}
@@ -51,7 +52,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	res.NoteRepairs(d.watchStrip())
 	for try := 1; ; try++ {
-		err = d.program(updates, lease, &res)
+		err = d.program(updates, lease, until, &res)
 		if !errors.Is(err, unix.ERESTART) || try == conflictTries {
 			return res, join(syncErr, err)
 		}
@@ -92,9 +93,8 @@ func (d *Driver) compile(p *port, intents []vlanrules.Intent) error {
 	return err
 }
 
-// program sends what changed, and the lease.
-func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, res *vendors.UpdateResult) error {
-	until := d.cfg.Now().Add(lease)
+// program sends what changed, and the lease, unless that would have ended at until before it was sent.
+func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, until time.Time, res *vendors.UpdateResult) error {
 	b := &d.batch
 	b.begin(d.sock.seq+1, d.generation)
 	d.pending = d.pending[:0]
