@@ -71,8 +71,8 @@ test: peers
 	$(RACE) $(TEST) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 2 -parallel 4 -skip '$(LATER)|$(LONG)'
 	$(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
 
-# The race detector watches what make test has not run of it: of drivers, and of agents in their own
-# processes, it has run enough. The slowest first.
+# Packages that mostly wait, three at a time, the slowest first; make test has the race detector on them, and on
+# integration, whose agents are processes of their own.
 long: peers
 	$(TEST) "./vendors/ovs $(SWITCHES) $(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 3 -run '$(LATER)'
 	$(RACE) $(TEST) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(SWITCHES) $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'

@@ -334,7 +334,7 @@ func (j *arrivals) verdict(t *testing.T) {
 }
 
 // TestSegmentedFrameDrains: a frame that is segmented behind the data plane finds the link free, and takes
-// it for longer than an interval: nobody who comes meanwhile is told of room.
+// it for longer than an interval: no probe behind it has a capacity that is not there.
 func TestSegmentedFrameDrains(t *testing.T) {
 	const segments, rounds = 42, 40
 	l := newShaped(t, linkRate, "burst 5kb limit 200kb", time.Millisecond)

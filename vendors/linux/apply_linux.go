@@ -199,9 +199,9 @@ func (d *Driver) trySync() ([]vendors.Change, error) {
 	return changes, err
 }
 
-// observe reads our table, unless nobody has changed nftables since reuse was so but this driver,
-// which knows what it wrote, and the kernel, which deletes the chain of a device that goes: at a
-// reload the lease has no time for hundreds of ports.
+// observe reads our table, unless no other process has changed nftables since reuse was so: this driver
+// knows what it wrote, and that the kernel deletes the chain of a device that goes. At a reload the lease
+// has no time for hundreds of ports.
 func (d *Driver) observe() (*observed, error) {
 	have := d.reuse
 	d.reuse = nil

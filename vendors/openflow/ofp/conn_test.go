@@ -201,9 +201,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPatience has parts that come one after the other, each within the patience: the answer may take
+// TestPartsThatComeSlowly has parts that come one after the other, each within the patience: the answer may take
 // longer, but not for ever. One that does not come ends the connection.
-func TestPatience(t *testing.T) {
+func TestPartsThatComeSlowly(t *testing.T) {
 	const patience = 5 * time.Second
 	for _, tc := range []struct {
 		name  string
@@ -234,7 +234,7 @@ func TestPatience(t *testing.T) {
 					_, _ = there.Write(message(byte(version), typeFeaturesRep, next(), make([]byte, 24)...))
 					xid := next()
 					for i := range tc.parts {
-						time.Sleep(tc.pause)
+						time.Sleep(tc.pause) // virtual: how late a part comes is what is tried
 						more := byte(1)
 						if i == tc.parts-1 {
 							more = 0

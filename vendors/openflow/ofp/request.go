@@ -17,7 +17,7 @@ type request struct {
 	part uint16                  // of a multipart answer
 	each func(body []byte) error // takes an answer's body, or a part of one; nil: it has none
 	left int                     // bytes that a multipart answer may still have
-	got  int                     // and the parts that it had
+	next *time.Timer             // ends the wait for a multipart answer whose next part does not come
 
 	// A barrier has the refusals of what was sent before it, in the transactions
 	// from low on; mods are those from first on.
@@ -62,40 +62,21 @@ func (o *Conn) expect(want request) (*request, error) {
 }
 
 // wait waits for the answer. Where the caller's context ends the question is given
-// up; where the switch is silent, so is the connection. Of a multipart answer each part
-// has the connection's patience.
+// up; where the switch is silent, so is the connection.
 func (o *Conn) wait(ctx context.Context, r *request) error {
-	quiet := time.NewTimer(o.patience)
-	defer quiet.Stop()
 	var err error
-	for got, waiting := 0, true; waiting; {
-		var cause error
-		select {
-		case err = <-r.done:
-			waiting = false
-			continue
-		case <-ctx.Done():
-			cause = context.Cause(ctx)
-		case <-quiet.C:
-			o.mu.Lock()
-			parts := r.got
-			o.mu.Unlock()
-			if parts > got {
-				got = parts
-				quiet.Reset(o.patience)
-				continue
-			}
-			cause = &silence{o.patience}
-		}
-		if errors.As(cause, new(*silence)) {
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); errors.As(cause, new(*silence)) {
 			o.fail(cause)
 		}
 		o.mu.Lock()
 		if o.pending[r.xid] == r {
-			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", cause))
+			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", context.Cause(ctx)))
 		}
 		o.mu.Unlock()
-		err, waiting = <-r.done, false
+		err = <-r.done
 	}
 	o.mu.Lock()
 	*r = request{done: r.done}
@@ -130,7 +111,7 @@ func (o *Conn) answer(r *request, m received) (bool, error) {
 		if r.left -= len(body); r.left < 0 {
 			return true, fmt.Errorf("%w: of an answer csig takes %d MiB", untrusted.ErrTooLong, maxAnswer>>20)
 		}
-		r.got++
+		r.next.Reset(o.patience)
 		if err := r.each(body[8:]); err != nil {
 			return true, err
 		}
@@ -150,24 +131,30 @@ func (o *Conn) answer(r *request, m received) (bool, error) {
 	return true, nil
 }
 
-// ask asks for one answer, whose body each takes where it is not nil.
+// ask asks for one answer, whose body each takes where it is not nil. Of a multipart answer each
+// part has the connection's patience.
 func (o *Conn) ask(ctx context.Context, typ, answer uint8, body []byte, each func(body []byte) error) error {
-	want, limit := request{typ: answer, each: each}, o.patience
-	if typ == typeMultipartReq {
-		want.part = order.Uint16(body)
-		limit *= longAnswer
+	want := request{typ: answer, each: each}
+	if typ != typeMultipartReq {
+		ctx, cancel := o.limit(ctx)
+		defer cancel()
+		return o.exchange(ctx, typ, body, want)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, &silence{limit})
+	whole := longAnswer * o.patience
+	ctx, cancel := context.WithTimeoutCause(ctx, whole, &silence{whole})
 	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	want.part = order.Uint16(body)
+	want.next = time.AfterFunc(o.patience, func() { giveUp(&silence{o.patience}) })
+	defer want.next.Stop()
 	return o.exchange(ctx, typ, body, want)
 }
 
 // exchange sends a question of one message, and waits for the answer as long as limit
 // has it.
 func (o *Conn) exchange(ctx context.Context, typ uint8, body []byte, want request) error {
-	sending, cancel := o.limit(ctx) // a switch that does not read is not waited for either
-	defer cancel()
-	if err := o.begin(sending); err != nil {
+	if err := o.begin(ctx); err != nil {
 		return err
 	}
 	want.xid = o.next(typ)
@@ -181,7 +168,7 @@ func (o *Conn) exchange(ctx context.Context, typ uint8, body []byte, want reques
 		o.unlock()
 		return err
 	}
-	_ = o.flush(sending) // which ends the exchange, too, where it fails
+	_ = o.flush(ctx) // which ends the exchange, too, where it fails
 	o.unlock()
 	return o.wait(ctx, r)
 }
