@@ -30,9 +30,9 @@ type database struct {
 // What a message of the database's may have: that of a switch with ten thousand
 // ports has less.
 const (
-	maxMessage = 8 << 20 // bytes
-	maxRows    = 1 << 16 // of a table
-	maxText    = 256     // bytes of a name, and of what it says of an error
+	maxMessage = 8<<20 - 1<<10 // bytes: the decoder doubles its buffer, which ends below 8 MiB
+	maxRows    = 1 << 16       // of a table
+	maxText    = 256           // bytes of a name, and of what it says of an error
 )
 
 func newDatabase(c net.Conn) database {
@@ -52,7 +52,7 @@ func (d *database) close() error {
 		return nil
 	}
 	err := d.c.Close()
-	d.c, d.lock = nil, lockFree // it goes with the connection
+	*d = database{} // the lock goes with the connection, and what was received of a message
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return nil // the caller that waited for an answer has reported it, here or through SSH
 	}

@@ -153,9 +153,9 @@ func (f *Flow) appendInstructions(b []byte) []byte {
 	return b
 }
 
-// parseFlows appends the flows of one multipart body to out.
-func parseFlows(out []Flow, b []byte) ([]Flow, error) {
-	err := records(b, "flow statistics", 0, 48, func(b []byte) error {
+// eachFlow has take look at the flows of one multipart body.
+func eachFlow(b []byte, take func(*Flow) error) error {
+	return records(b, "flow statistics", 0, 48, func(b []byte) error {
 		f := Flow{Table: b[2], Age: order.Uint32(b[4:]), Priority: order.Uint16(b[12:]), IdleTimeout: order.Uint16(b[14:]), HardTimeout: order.Uint16(b[16:]),
 			Flags: order.Uint16(b[18:]), Cookie: order.Uint64(b[24:]), Packets: order.Uint64(b[32:])}
 		var rest []byte
@@ -163,11 +163,11 @@ func parseFlows(out []Flow, b []byte) ([]Flow, error) {
 		if f.Match, rest, err = parseMatch(b[48:]); err != nil {
 			return err
 		}
-		err = f.instructions(rest)
-		out = append(out, f)
-		return err
+		if err := f.instructions(rest); err != nil {
+			return err
+		}
+		return take(&f)
 	})
-	return out, err
 }
 
 func (f *Flow) instructions(b []byte) error {

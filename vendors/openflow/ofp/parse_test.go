@@ -14,6 +14,14 @@ import (
 	"unicode"
 )
 
+func parseFlows(b []byte) (flows []Flow, err error) {
+	err = eachFlow(b, func(f *Flow) error {
+		flows = append(flows, *f)
+		return nil
+	})
+	return flows, err
+}
+
 // flowStats is a flow as the switch answers it.
 func flowStats(f *Flow) []byte {
 	b := make([]byte, 48)
@@ -51,7 +59,7 @@ func TestFlowsAreRead(t *testing.T) {
 	for i := range want {
 		b = append(b, flowStats(&want[i])...)
 	}
-	got, err := parseFlows(nil, b)
+	got, err := parseFlows(b)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
 	}
@@ -95,7 +103,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(make([]byte, 120))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		flows, err := parseFlows(nil, b)
+		flows, err := parseFlows(b)
 		if err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%v", err)
 		}
@@ -313,7 +321,7 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{{0}, make([]byte, 47)} {
-		if _, err := parseFlows(nil, b); !errors.Is(err, ErrMalformed) {
+		if _, err := parseFlows(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%x: %v", b, err)
 		}
 	}
@@ -322,7 +330,7 @@ func TestConditions(t *testing.T) {
 	for _, rest := range [][]byte{cut, {0, 1, 0, 4, 0, 0, 0, 0, 0, instApply, 0, 7, 0, 0, 0, 0}} {
 		b := slices.Concat(head, rest)
 		order.PutUint16(b, uint16(len(b)))
-		if flows, err := parseFlows(nil, b); !errors.Is(err, ErrMalformed) {
+		if flows, err := parseFlows(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%x: %+v, %v", rest, flows, err)
 		}
 	}

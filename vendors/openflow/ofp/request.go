@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -215,21 +214,25 @@ const MaxFlows = 1 << 17
 // Flows reads flows.
 func (o *Conn) Flows(ctx context.Context, which Filter) ([]Flow, error) {
 	var out []Flow
+	seen := 0
 	request := order.AppendUint32([]byte{which.Table, 0, 0, 0}, PortAny)
 	request = zeros(order.AppendUint32(request, 0xffffffff), 4) // any group
 	request = order.AppendUint64(request, which.Cookie)
 	request = order.AppendUint64(request, which.CookieMask)
-	err := o.multipart(ctx, partFlow, (&Match{}).append(request), func(body []byte) (err error) {
-		if out, err = parseFlows(out, body); len(out) > MaxFlows {
-			return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, MaxFlows)
-		}
-		return err
+	err := o.multipart(ctx, partFlow, (&Match{}).append(request), func(body []byte) error {
+		return eachFlow(body, func(f *Flow) error {
+			if seen++; seen > MaxFlows {
+				return fmt.Errorf("%w: of flows csig takes %d", untrusted.ErrTooLong, MaxFlows)
+			}
+			// A switch may return others, and where each table is asked for they would be there twice.
+			if (which.Table == AllTables || f.Table == which.Table) && (f.Cookie^which.Cookie)&which.CookieMask == 0 {
+				out = append(out, *f)
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	// A switch may return others, and where each table is asked for they would be there twice.
-	return slices.DeleteFunc(out, func(f Flow) bool {
-		return which.Table != AllTables && f.Table != which.Table || (f.Cookie^which.Cookie)&which.CookieMask != 0
-	}), nil
+	return out, nil
 }
