@@ -221,11 +221,8 @@ func (d *Driver) observe() (*observed, error) {
 			}
 		}
 	}
-	return d.read()
+	return d.sock.observe(false)
 }
-
-// read reads our table. Who gave the lease is the one that writes.
-func (d *Driver) read() (*observed, error) { return d.sock.observe(d.leaseUntil.IsZero()) }
 
 // written is our table as the last sync left it, with the elements that were written since; nil
 // where that is not known.

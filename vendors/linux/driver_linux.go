@@ -118,7 +118,7 @@ func (d *Driver) Look(ctx context.Context) (vendors.DataPlane, error) {
 	if err := d.links.Scan(); err != nil {
 		return vendors.DataPlane{}, err
 	}
-	have, err := d.read()
+	have, err := d.sock.observe(true)
 	if err != nil {
 		return vendors.DataPlane{}, err
 	}
@@ -168,7 +168,7 @@ func (d *Driver) Release(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	have, err := d.read()
+	have, err := d.sock.observe(false)
 	if err != nil || !have.ours() || have.sets[setLease] == nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.endOldReverts(); err != nil {
 		errs = append(errs, err)
 	}
-	have, err := d.read()
+	have, err := d.sock.observe(false)
 	switch {
 	case err != nil:
 		errs = append(errs, err)

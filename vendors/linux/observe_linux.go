@@ -1,9 +1,11 @@
 package linux
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -18,71 +20,59 @@ import (
 // meanwhile.
 const readTries = 10
 
-// observe reads our table. It is consistent: nftables did not change while it was
-// read. others: another agent may write in each of its cycles meanwhile.
-func (s *socket) observe(others bool) (*observed, error) {
+// observe reads our table as it was at one generation: nftables did not change while it was read.
+// Where a process that wants to look alone (glance) finds no such moment, as an agent writes
+// the values of hundreds of ports more often than they can be read, the table is that of the moment
+// between two reads which had the same in all but elements, handles too: each set's elements are
+// then of a moment of their own.
+func (s *socket) observe(glance bool) (*observed, error) {
 	var last error
-	for try := range readTries {
-		before, err := s.generation()
+	var before *dumped
+	for range readTries {
+		from, err := s.generation()
 		if err != nil {
 			return nil, err
 		}
 		raw, err := s.dumpTable()
-		after, err2 := s.generation()
-		if err2 != nil {
-			return nil, err2
-		}
+		to, err2 := s.generation()
 		switch {
-		case before != after:
-			last = errors.New("nftables keeps changing while its rules are read: try again")
-			if !others || try == readTries-1 {
-				continue
-			}
-			if err := s.awaitChange(after); err != nil {
-				return nil, err
-			}
-		case err != nil:
-			last = err // a dump without a race: still worth another try
-		default:
+		case err2 != nil:
+			return nil, err2
+		case err == nil && (from == to || glance && before != nil && raw.sameButElements(before)):
 			o, err := raw.parse(s)
 			if err != nil {
 				return nil, err
 			}
-			o.generation = after
+			o.generation = from
 			return o, nil
+		case from != to:
+			last = errors.New("nftables keeps changing while its rules are read: try again")
+		default:
+			last = err // a dump without a race: still worth another try
+		}
+		if before = nil; err == nil && glance {
+			before = raw
 		}
 	}
 	return nil, last
 }
 
-// A read that was disturbed begins again right behind the next change, which an agent makes once
-// in a schedule: nothing else leaves a read as long as that undisturbed.
-const (
-	nextChange = 200 * time.Millisecond
-	lookAgain  = time.Millisecond
-)
-
-// awaitChange waits until nftables changes from a generation, or for nextChange.
-func (s *socket) awaitChange(from uint32) error {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for end := time.Now().Add(nextChange); time.Now().Before(end); <-tick.C {
-		if now, err := s.generation(); err != nil || now != from {
-			return err
-		}
-	}
-	return nil
+// dumped is our table as the kernel writes it: it is read only once it is known to be of one
+// moment, as reading it takes as long again.
+type dumped struct {
+	table   bool
+	comment string
+	sets    []*observedSet
+	chains  map[string]*observedChain
+	rules   []netlink.Message // with their handles
 }
 
-// dumped is our table as the kernel writes it: it is read only once it is known to be of one
-// generation, as reading it takes as long again.
-type dumped struct {
-	table    bool
-	comment  string
-	sets     []*observedSet
-	elements [][]netlink.Message // of each set
-	chains   map[string]*observedChain
-	rules    []netlink.Message
+// sameButElements reports whether two reads had the same tables, sets, chains and rules. What was
+// deleted and made again in between has another handle.
+func (d *dumped) sameButElements(o *dumped) bool {
+	return d.table == o.table && d.comment == o.comment && maps.EqualFunc(d.chains, o.chains, func(a, b *observedChain) bool { return reflect.DeepEqual(a, b) }) &&
+		slices.EqualFunc(d.sets, o.sets, func(a, b *observedSet) bool { return a.setHead == b.setHead }) &&
+		slices.EqualFunc(d.rules, o.rules, func(a, b netlink.Message) bool { return bytes.Equal(a.Data, b.Data) })
 }
 
 func (s *socket) dumpTable() (*dumped, error) {
@@ -110,14 +100,10 @@ func (s *socket) dumpTable() (*dumped, error) {
 		if err != nil {
 			return nil, err
 		}
-		elements, err := s.dump(unix.NFT_MSG_GETSETELEM, attrs(func(b *batch) {
-			b.str(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
-			b.str(unix.NFTA_SET_ELEM_LIST_SET, set.name)
-		}))
-		if err != nil {
+		if err := s.readElements(set); err != nil {
 			return nil, fmt.Errorf("read set %s of table %s: %w", set.name, tableName, err)
 		}
-		d.sets, d.elements = append(d.sets, set), append(d.elements, elements)
+		d.sets = append(d.sets, set)
 	}
 	if d.chains, err = s.chains(); err != nil {
 		return nil, err
@@ -126,6 +112,36 @@ func (s *socket) dumpTable() (*dumped, error) {
 		return nil, fmt.Errorf("read the rules of table %s: %w", tableName, err)
 	}
 	return d, nil
+}
+
+// readElements reads a set's elements. The kernel counts them from the set's begin in each message,
+// so that a transaction in between has some missing or twice: such a set is read again, and the
+// lease, which says too little by itself, where a transaction took effect.
+func (s *socket) readElements(set *observedSet) error {
+	request := attrs(func(b *batch) {
+		b.str(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
+		b.str(unix.NFTA_SET_ELEM_LIST_SET, set.name)
+	})
+	for range readTries {
+		var from, to uint32
+		var err error
+		if set.name == setLease {
+			if from, err = s.generation(); err != nil {
+				return err
+			}
+		}
+		list, err := s.dump(unix.NFT_MSG_GETSETELEM, request)
+		if err == nil {
+			err = set.readElements(list)
+		}
+		if err == nil && set.name == setLease {
+			to, err = s.generation()
+		}
+		if err != nil || from == to && !set.irregular {
+			return err
+		}
+	}
+	return nil // that is how it is
 }
 
 // chains are our table's, without their rules.
@@ -153,10 +169,7 @@ type readAs struct {
 
 func (d *dumped) parse(s *socket) (*observed, error) {
 	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: d.chains}
-	for i, set := range d.sets {
-		if err := set.readElements(d.elements[i]); err != nil {
-			return nil, err
-		}
+	for _, set := range d.sets {
 		o.sets[set.name] = set
 	}
 	read := make(map[string]readAs, len(d.rules))
@@ -222,6 +235,8 @@ func readSet(data []byte) (*observedSet, error) {
 		switch ad.Type() {
 		case unix.NFTA_SET_NAME:
 			s.name = ad.String()
+		case nftaSetHandle:
+			s.handle = ad.Uint64()
 		case unix.NFTA_SET_FLAGS:
 			s.flags = ad.Uint32()
 		case unix.NFTA_SET_KEY_LEN:
@@ -243,9 +258,9 @@ type element struct {
 }
 
 func (s *observedSet) readElements(messages []netlink.Message) error {
-	if s.keyLen != 2 {
-		s.irregular = true // not a set of ours
-		return nil
+	s.keys, s.left, s.intervals, s.irregular = nil, 0, nil, s.keyLen != 2
+	if s.irregular {
+		return nil // not a set of ours
 	}
 	var list []element
 	for _, m := range messages {
@@ -340,6 +355,8 @@ func readChain(data []byte) (c *observedChain, table string, err error) {
 			table = ad.String()
 		case unix.NFTA_CHAIN_NAME:
 			c.name = ad.String()
+		case unix.NFTA_CHAIN_HANDLE:
+			c.handle = ad.Uint64()
 		case unix.NFTA_CHAIN_POLICY:
 			c.policy = ad.Uint32()
 		case unix.NFTA_CHAIN_HOOK:

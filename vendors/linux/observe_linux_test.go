@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,6 +64,59 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLookWhileWritten: a process can look while another one writes values more often than the
+// table can be read, and sees no damage.
+func TestLookWhileWritten(t *testing.T) {
+	n, s := newPorts(t, 64)
+	writer, d := openDriver(t, n), openDriver(t, n)
+	apply(t, writer, s)
+	update(t, writer, time.Minute, walk(nil, s, 0)...)
+	stop, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for cycle := 1; ; cycle++ {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if _, err := writer.Update(context.WithoutCancel(t.Context()), walk(nil, s, cycle), time.Minute); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	disturbed := 0
+	for range 20 {
+		from, err := d.sock.generation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := d.Look(t.Context())
+		if err != nil || seen.Signal != vendors.SignalWritten {
+			t.Fatalf("%v, %v", seen.Signal, err)
+		}
+		if changes, err := d.Diff(seen.Setup, s); err != nil || len(changes) != 0 {
+			t.Fatalf("%v, %v", changes, err)
+		}
+		if to, err := d.sock.generation(); err == nil && to-from > 1 {
+			disturbed++
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if disturbed < 10 {
+		t.Errorf("%d of 20 looks were disturbed: this shows nothing", disturbed)
+	}
+	// What another process made in between is seen.
+	n.run("nft", "flush", "chain", "netdev", tableName, portKey("swp2"))
+	if seen, err := d.Look(t.Context()); err != nil || seen.Setup.Ports[2].Damaged == "" {
+		t.Errorf("%+v, %v", seen.Setup.Ports[2], err)
+	}
+}
+
 // TestKnowsWhatItWrote: what the driver takes for its table without reading it is what a read has.
 func TestKnowsWhatItWrote(t *testing.T) {
 	n, s := newPorts(t, 3)
@@ -101,6 +155,12 @@ func TestKnowsWhatItWrote(t *testing.T) {
 				c.rules = append(c.rules, formOf(rule.steps))
 			}
 			c.made = nil
+		}
+		for _, c := range read.chains {
+			c.handle = 0
+		}
+		for _, set := range read.sets {
+			set.handle = 0
 		}
 		known.generation, known.alike, known.sets[setLease].left = read.generation, read.alike, read.sets[setLease].left
 		if !reflect.DeepEqual(known, read) {

@@ -21,19 +21,26 @@ type observed struct {
 }
 
 type observedSet struct {
-	name      string
-	flags     uint32
-	keyLen    uint32
-	dataLen   uint32
-	comment   string
+	setHead
 	keys      []uint16      // of a set, sorted
 	left      time.Duration // until the first of the keys expires
 	intervals []interval    // of a map, sorted
 	irregular bool          // intervals not as we write them: replace, do not edit
 }
 
+// setHead is a set without its elements.
+type setHead struct {
+	name    string
+	handle  uint64 // the kernel's; 0 where it was not read
+	flags   uint32
+	keyLen  uint32
+	dataLen uint32
+	comment string
+}
+
 type observedChain struct {
 	name     string
+	handle   uint64 // the kernel's; 0 where it was not read
 	device   string
 	hook     int32 // as the kernel counts hooks; -1: not a base chain
 	priority int32
@@ -190,7 +197,7 @@ func (r *ruleset) asObserved() *observed {
 	o := &observed{table: true, comment: tableMark, sets: map[string]*observedSet{}, chains: map[string]*observedChain{}}
 	for i := range r.sets {
 		s := &r.sets[i]
-		h := &observedSet{name: s.name, flags: s.flags(), keyLen: 2, comment: s.comment, intervals: s.intervals}
+		h := &observedSet{setHead: setHead{name: s.name, flags: s.flags(), keyLen: 2, comment: s.comment}, intervals: s.intervals}
 		if s.isMap {
 			h.dataLen = 2
 			if !s.fixed {

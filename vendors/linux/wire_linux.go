@@ -40,6 +40,7 @@ const (
 const (
 	nfnlBatchGenID    = 1
 	nftaTableUserdata = 6
+	nftaSetHandle     = 16
 	nfAccept          = 1
 )
 
