@@ -57,12 +57,12 @@ func (s *socket) observe(glance bool) (*observed, error) {
 	return nil, last
 }
 
-// dumped is our table as the kernel writes it: it is read only once it is known to be of one
-// moment, as reading it takes as long again.
+// dumped is our table as the kernel writes it: its rules are parsed only once they are known to be of one
+// moment, as that takes as long again.
 type dumped struct {
 	table   bool
 	comment string
-	sets    []*observedSet
+	sets    map[string]*observedSet
 	chains  map[string]*observedChain
 	rules   []netlink.Message // with their handles
 }
@@ -70,13 +70,13 @@ type dumped struct {
 // sameButElements reports whether two reads had the same tables, sets, chains and rules. What was
 // deleted and made again in between has another handle.
 func (d *dumped) sameButElements(o *dumped) bool {
-	return d.table == o.table && d.comment == o.comment && maps.EqualFunc(d.chains, o.chains, func(a, b *observedChain) bool { return reflect.DeepEqual(a, b) }) &&
-		slices.EqualFunc(d.sets, o.sets, func(a, b *observedSet) bool { return a.setHead == b.setHead }) &&
+	return d.table == o.table && d.comment == o.comment && reflect.DeepEqual(d.chains, o.chains) &&
+		maps.EqualFunc(d.sets, o.sets, func(a, b *observedSet) bool { return a.setHead == b.setHead }) &&
 		slices.EqualFunc(d.rules, o.rules, func(a, b netlink.Message) bool { return bytes.Equal(a.Data, b.Data) })
 }
 
 func (s *socket) dumpTable() (*dumped, error) {
-	d := &dumped{}
+	d := &dumped{sets: map[string]*observedSet{}}
 	tables, err := s.dump(unix.NFT_MSG_GETTABLE, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read nftables' tables: %w", err)
@@ -103,7 +103,7 @@ func (s *socket) dumpTable() (*dumped, error) {
 		if err := s.readElements(set); err != nil {
 			return nil, fmt.Errorf("read set %s of table %s: %w", set.name, tableName, err)
 		}
-		d.sets = append(d.sets, set)
+		d.sets[set.name] = set
 	}
 	if d.chains, err = s.chains(); err != nil {
 		return nil, err
@@ -118,6 +118,10 @@ func (s *socket) dumpTable() (*dumped, error) {
 // so that a transaction in between has some missing or twice: such a set is read again, and the
 // lease, which says too little by itself, where a transaction took effect.
 func (s *socket) readElements(set *observedSet) error {
+	if set.keyLen != 2 {
+		set.irregular = true // not a set of ours
+		return nil
+	}
 	request := attrs(func(b *batch) {
 		b.str(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
 		b.str(unix.NFTA_SET_ELEM_LIST_SET, set.name)
@@ -132,7 +136,7 @@ func (s *socket) readElements(set *observedSet) error {
 		}
 		list, err := s.dump(unix.NFT_MSG_GETSETELEM, request)
 		if err == nil {
-			err = set.readElements(list)
+			err = set.parse(list)
 		}
 		if err == nil && set.name == setLease {
 			to, err = s.generation()
@@ -168,10 +172,7 @@ type readAs struct {
 }
 
 func (d *dumped) parse(s *socket) (*observed, error) {
-	o := &observed{table: d.table, comment: d.comment, sets: map[string]*observedSet{}, chains: d.chains}
-	for _, set := range d.sets {
-		o.sets[set.name] = set
-	}
+	o := &observed{table: d.table, comment: d.comment, sets: d.sets, chains: d.chains}
 	read := make(map[string]readAs, len(d.rules))
 	for _, m := range d.rules {
 		r, ok := s.rules[string(m.Data)]
@@ -257,11 +258,9 @@ type element struct {
 	left       time.Duration
 }
 
-func (s *observedSet) readElements(messages []netlink.Message) error {
-	s.keys, s.left, s.intervals, s.irregular = nil, 0, nil, s.keyLen != 2
-	if s.irregular {
-		return nil // not a set of ours
-	}
+// parse takes the set's elements from the kernel's messages, in place of those of before.
+func (s *observedSet) parse(messages []netlink.Message) error {
+	s.keys, s.left, s.intervals, s.irregular = nil, 0, nil, false
 	var list []element
 	for _, m := range messages {
 		err := each(m.Data, func(ad *netlink.AttributeDecoder) {

@@ -67,12 +67,13 @@ func (o *Conn) wait(ctx context.Context, r *request) error {
 	select {
 	case err = <-r.done:
 	case <-ctx.Done():
-		if cause := context.Cause(ctx); errors.As(cause, new(*silence)) {
+		cause := context.Cause(ctx)
+		if errors.As(cause, new(*silence)) {
 			o.fail(cause)
 		}
 		o.mu.Lock()
 		if o.pending[r.xid] == r {
-			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", context.Cause(ctx)))
+			o.complete(r, fmt.Errorf("the switch was not waited for any longer: %w", cause))
 		}
 		o.mu.Unlock()
 		err = <-r.done
