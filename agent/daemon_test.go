@@ -154,7 +154,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("before: %+v", s)
 		}
 		k.configure(t, deviceText)
-		time.Sleep(5 * interval)
+		time.Sleep(5*interval + interval/2) // between two cycles: the change waits for another one where a cycle has begun before it
 		first := k.Status()
 		if first.Waiting != "" || first.ConfigHash == "" || first.Ports[0].State != api.StateLive || k.text(t) != deviceText {
 			t.Errorf("first: %+v, file %q", first, k.text(t))
