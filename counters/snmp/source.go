@@ -38,6 +38,7 @@ type Source struct {
 
 	inquiry *inquiry // a survey that is not over
 	answers uint64   // good ones, ever
+	before  uint64   // this reading
 	from    int      // the request to begin a reading with
 
 	// How to read.
@@ -45,6 +46,7 @@ type Source struct {
 	wideMoves      int  // in so many readings
 	noSpace        bool // the agent's PDUs are too small for ifOutOctets beside 64-bit octets
 	limit, ceiling int  // bindings a PDU
+	repetitions    int  // of a walk
 	clean          int  // readings without trouble
 	growAfter      int  // so many of them allow larger PDUs to be tried again
 	stalePlan      bool
@@ -73,7 +75,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(),
-		limit: firstOIDs, ceiling: firstOIDs,
+		limit: firstOIDs, ceiling: firstOIDs, repetitions: walkRepetitions,
 		growAfter: growAtFirst, unknown: true,
 		ports: make([]port, len(cfg.Ports)),
 	}
@@ -114,6 +116,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		return dst, s.deviceError(s.ended(ctx, err))
 	}
 	defer done()
+	s.before = s.answers
 	if err := s.read(ctx); err != nil {
 		return dst, s.deviceError(s.ended(ctx, err))
 	}
@@ -246,20 +249,22 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) error {
 				return s.partly(err)
 			}
 			// Silence about large PDUs only: the rest is as large.
-			s.shrink(len(p.wants), false)
+			if len(p.ports) > 1 || !s.ports[p.ports[0]].alone {
+				s.shrink(p.size(), false)
+			}
 			for _, q := range requests[k:] {
 				s.retryLater(q, err)
 			}
 			return nil
 		case errors.As(err, &status):
-			if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
-				s.shrink(len(p.wants), true)
+			if isTooBig(err) && len(p.ports) > 1 {
+				s.shrink(p.size(), true)
 			}
 			s.retryLater(p, err)
 			if !s.failPortOfStatus(p, status, err) {
 				clean = false // else it is the port's fault, and not the size's
 			}
-		case errors.Is(err, ErrMalformed):
+		case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing):
 			s.retryLater(p, err)
 			clean = false
 		default:
@@ -324,13 +329,21 @@ func (s *Source) failPortOfStatus(p *pdu, status *StatusError, err error) bool {
 // that was asked for.
 func (s *Source) store(p *pdu) (complete bool) {
 	complete = true
+	boot, discon := s.boot, uint64(0)
+	if p.parts != nil {
+		discon = s.ports[p.ports[0]].val[ifCounterDiscontinuityTime]
+	}
 	for k := range p.wants {
 		w := &p.wants[k]
 		b := s.answer.bind(k, p)
 		switch {
 		case w.port == noPort:
-			if b != nil && b.kind == gosnmp.TimeTicks {
+			switch {
+			case b != nil && b.kind == gosnmp.TimeTicks:
 				s.scalar(w.col, uint32(b.n))
+			case k >= len(s.answer.binds) && len(p.ports) > 0: // cut short, and it guards them
+				complete = false
+				s.ports[p.ports[len(p.ports)-1]].fail(retry, s.cutShort("ifTableLastChange"))
 			}
 		case b == nil:
 			complete = false
@@ -342,6 +355,9 @@ func (s *Source) store(p *pdu) (complete bool) {
 	for _, i := range p.ports {
 		pt := &s.ports[i]
 		pt.check()
+		if p.parts != nil && (s.boot != boot || pt.val[ifCounterDiscontinuityTime] != discon) {
+			pt.fail(retry, errBetween)
+		}
 		pt.sent, pt.received, pt.boot = s.answer.sent, s.answer.received, s.boot
 		if pt.problem == retry {
 			s.later = append(s.later, i)
@@ -354,10 +370,17 @@ func (s *Source) store(p *pdu) (complete bool) {
 func (s *Source) absent(k int, w *want) error {
 	what := fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
 	if k >= len(s.answer.binds) {
-		return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
+		return s.cutShort(what)
 	}
 	return fmt.Errorf("%s: %w: it has another object in its place", what, ErrMissing)
 }
+
+func (s *Source) cutShort(what string) error {
+	return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
+}
+
+// errBetween is for a port that was read in parts.
+var errBetween = errors.New("the agent or the port's counters restarted while they were read")
 
 // scalar takes sysUpTime or ifTableLastChange.
 func (s *Source) scalar(c column, ticks uint32) {
@@ -387,6 +410,9 @@ func (s *Source) alive(ctx context.Context) bool {
 // ask sends p, as often as configured, until there is an answer. An error-status
 // in it is a *StatusError.
 func (s *Source) ask(ctx context.Context, p *pdu) error {
+	if p.parts != nil {
+		return s.askParts(ctx, p)
+	}
 	if p.msg == nil {
 		if err := s.sess.prepare(p); err != nil {
 			return err
