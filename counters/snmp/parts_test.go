@@ -313,3 +313,59 @@ func TestTooFewBindingsForTheSchedule(t *testing.T) {
 		t.Errorf("%d of 50 ports were read in turn", len(seen))
 	}
 }
+
+// An agent that is silent to what is too much for it is read also where a reading is hardly
+// longer than the tries of one request: each reading goes on from where the last one ended.
+func TestFewBindingsWithinAShortSchedule(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 2, 4, 11} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			t.Parallel()
+			a := newAgent(t)
+			cfg := a.config(a.many(5)...)
+			cfg.Timeout, cfg.Retries = 60*time.Millisecond, 2
+			s := open(t, cfg)
+			a.with(func() { limits["silent"](a, most) })
+			for n := 0; ; n++ {
+				good := 0
+				list, err := s.Read(within(t, 200*time.Millisecond), nil)
+				for _, smp := range list {
+					if smp.Err == nil {
+						good++
+					}
+				}
+				if good == 5 {
+					break
+				}
+				if n == 20 {
+					t.Fatalf("%d of 5 ports after %d readings: %v, %v", good, n, err, list)
+				}
+			}
+		})
+	}
+}
+
+// ifTableLastChange is the last binding of a PDU: an answer that is cut short by it alone does
+// not pass for one without a change.
+func TestAnswersCutByTheLastBinding(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t)
+	cfg := a.config(a.many(50)...)
+	cfg.Recheck = time.Hour
+	s := open(t, cfg)
+	mustRead(t, s)
+	down := numbered(4)
+	down.oper = 2
+	a.set(4, down)
+	a.scalar(ifTableLastChange, 77)
+	a.with(func() {
+		a.edit = func(req, answer *gosnmp.SnmpPacket) {
+			if n := len(req.Variables); n > 20 {
+				answer.Variables = answer.Variables[:n-1]
+			}
+		}
+	})
+	if mustRead(t, s)[3].Up {
+		t.Error("the table changed and the status was not read")
+	}
+}

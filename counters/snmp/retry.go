@@ -72,7 +72,7 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 		s.shrink(len(req.wants), false)
 	case errors.As(err, &status):
 		if isTooBig(err) {
-			if p := &s.ports[todo[0]]; len(todo) == 1 && p.wide() && p.need.has(ifOutOctets) && !s.noSpace {
+			if p := &s.ports[todo[0]]; len(todo) == 1 && p.wide() && p.need.has(ifOutOctets) && s.limit >= rowOIDs {
 				// One column less may be what it takes.
 				s.noSpace = true
 				s.setWitness(p)

@@ -194,19 +194,22 @@ func (s *Source) read(ctx context.Context) error {
 	if err := s.pass(ctx, s.turn(requests)); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if lean && (s.lastChange != s.guard || s.unknown) {
-		// The interfaces changed under a reading that has no names in it.
-		s.later = s.later[:0]
-		for i := range s.ports {
-			if s.ports[i].need != 0 {
-				s.ports[i].got = 0 // until it is read again it has nothing
-				s.later = append(s.later, int32(i))
+	for range 2 { // what is read again may be the first to have ifTableLastChange
+		if lean && (s.lastChange != s.guard || s.unknown) {
+			// The interfaces changed under a reading that has no names in it.
+			lean, s.later = false, s.later[:0]
+			for i := range s.ports {
+				if s.ports[i].need != 0 {
+					s.ports[i].got = 0 // until it is read again it has nothing
+					s.later = append(s.later, int32(i))
+				}
 			}
+			s.checked, s.guard = s.cfg.Now(), s.lastChange
 		}
-		s.checked, s.guard = s.cfg.Now(), s.lastChange
-	}
-	if err := s.retryInParts(ctx, s.later); err != nil {
-		return s.partly(s.ended(ctx, err))
+		if err := s.retryInParts(ctx, s.later); err != nil {
+			return s.partly(s.ended(ctx, err))
+		}
+		s.later = s.later[:0]
 	}
 	if first || !s.dueSurvey() {
 		return nil
@@ -341,9 +344,9 @@ func (s *Source) store(p *pdu) (complete bool) {
 			switch {
 			case b != nil && b.kind == gosnmp.TimeTicks:
 				s.scalar(w.col, uint32(b.n))
-			case k >= len(s.answer.binds) && len(p.ports) > 0: // cut short, and it guards them
+			case k >= len(s.answer.binds) && len(p.ports) > 0: // it guards them
 				complete = false
-				s.ports[p.ports[len(p.ports)-1]].fail(retry, s.cutShort("ifTableLastChange"))
+				s.ports[p.ports[len(p.ports)-1]].fail(retry, s.absent(k, w))
 			}
 		case b == nil:
 			complete = false
@@ -368,15 +371,14 @@ func (s *Source) store(p *pdu) (complete bool) {
 
 // absent is the error for a binding that did not come back.
 func (s *Source) absent(k int, w *want) error {
-	what := fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
+	what := "sysUpTime or ifTableLastChange"
+	if w.port != noPort {
+		what = fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
+	}
 	if k >= len(s.answer.binds) {
-		return s.cutShort(what)
+		return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
 	}
 	return fmt.Errorf("%s: %w: it has another object in its place", what, ErrMissing)
-}
-
-func (s *Source) cutShort(what string) error {
-	return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
 }
 
 // errBetween is for a port that was read in parts.
