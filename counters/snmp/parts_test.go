@@ -369,3 +369,26 @@ func TestAnswersCutByTheLastBinding(t *testing.T) {
 		t.Error("the table changed and the status was not read")
 	}
 }
+
+// A scan, too, needs no more than a binding at a time.
+func TestScanWithFewBindings(t *testing.T) {
+	t.Parallel()
+	for name, limit := range limits {
+		for _, most := range []int{1, 3} {
+			a := newAgent(t)
+			cfg := a.config(a.many(20)...)
+			cfg.Timeout, cfg.Retries = 60*time.Millisecond, -1
+			a.with(func() { limit(a, most) })
+			l, err := Scan(t.Context(), cfg)
+			if err != nil || len(l.Interfaces) != 20 {
+				t.Errorf("%s, %d bindings: %v, %+v", name, most, err, l)
+				continue
+			}
+			for _, row := range l.Interfaces {
+				if len(row.Wide) != 4 || row.Note != "" || row.Speed != 25e9 {
+					t.Errorf("%s, %d bindings: %+v", name, most, row)
+				}
+			}
+		}
+	}
+}
