@@ -52,7 +52,7 @@ func asked(req *gosnmp.SnmpPacket) int {
 func TestFewBindings(t *testing.T) {
 	t.Parallel()
 	for name, limit := range limits {
-		for _, most := range []int{1, 2, 3, 4, 8, 11} {
+		for _, most := range []int{1, 2, 3, 4, 8, 11, 40} {
 			for _, when := range []string{"from the start", "later"} {
 				t.Run(fmt.Sprint(name, " ", most, " ", when), func(t *testing.T) {
 					t.Parallel()

@@ -3,6 +3,7 @@ package snmp
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // retryInParts reads ports again whose PDU failed, in smaller ones.
@@ -46,7 +47,7 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	if err == nil {
 		again := s.storeRetried(req)
 		switch {
-		case len(again) == 0:
+		case len(again) == 0, errors.Is(s.ports[again[0]].err, errBetween):
 			return nil
 		case len(todo) == 1:
 			return s.retrySingly(ctx, todo[0], req.size(), s.ports[todo[0]].err)
@@ -95,7 +96,13 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	if len(todo) == 1 {
 		return s.retrySingly(ctx, todo[0], req.size(), err)
 	}
-	return s.retryHalves(ctx, todo)
+	if err := s.retryHalves(ctx, todo); err != nil {
+		return err
+	}
+	if status != nil && !isTooBig(err) && !slices.ContainsFunc(todo, func(i int32) bool { return s.ports[i].problem != fine }) {
+		s.shrink(len(req.wants), false) // no port is at fault
+	}
+	return nil
 }
 
 // storeRetried stores the answer to req, and returns the ports that have to be asked for again.
