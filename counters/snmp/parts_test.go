@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,17 +116,17 @@ func TestPartsAreOfOneInstant(t *testing.T) {
 		for _, cache := range []int{1, 7, 31, 97} { // in requests
 			t.Run(fmt.Sprint(most, " bindings, refreshed each ", cache), func(t *testing.T) {
 				t.Parallel()
-				a, c := newAgent(t), newClock()
-				begin := c.now()
+				a, begin := newAgent(t), newClock().now()
+				var passed atomic.Int64
 				cfg := a.config(a.many(3)...)
-				cfg.Now = c.now
+				cfg.Now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
 				s := open(t, cfg)
 				a.with(func() {
 					refuse(a, most, gosnmp.TooBig)
 					a.before = func(n int, _ *gosnmp.SnmpPacket) {
-						c.advance(step)
+						passed.Add(int64(step))
 						if n == 1 || n%cache == 0 {
-							now := uint64(c.now().Sub(begin) / step)
+							now := uint64(passed.Load() / int64(step))
 							for i := range uint32(3) {
 								a.setLocked(i+1, fakePort{name: fmt.Sprintf("swp%d", i+1), octets: 1000 * now, ucast: 2 * now, mcast: 3 * now, bcast: 5 * now, mbps: 25_000})
 							}
@@ -204,7 +205,8 @@ func TestChangeBetweenParts(t *testing.T) {
 						}
 					})
 					list := read(t, s)
-					a.with(func() { reading = false })
+					over := false
+					a.with(func() { reading, over = false, !happened })
 					for n := range 3 {
 						for i, smp := range list {
 							old, restarted := 1000*uint64(i+1), 100+uint64(i+1)
@@ -219,7 +221,7 @@ func TestChangeBetweenParts(t *testing.T) {
 						}
 						list = mustRead(t, s)
 					}
-					if !happened {
+					if over {
 						break
 					}
 				}
