@@ -64,7 +64,7 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	var status *StatusError
 	switch {
 	case errors.Is(err, ErrNoAnswer):
-		if s.silences++; s.silences > 3 || !s.alive(ctx) {
+		if s.silences++; s.silences > 3 || !s.alive(ctx, s.cfg.Retries) {
 			return err
 		}
 		if len(todo) == 1 {

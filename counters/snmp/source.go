@@ -247,7 +247,7 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) error {
 		var status *StatusError
 		switch {
 		case errors.Is(err, ErrNoAnswer):
-			if !s.alive(ctx) {
+			if !s.alive(ctx, s.cfg.Retries) {
 				s.failAll(requests[k:], err)
 				return s.partly(err)
 			}
@@ -403,10 +403,10 @@ func (s *Source) noteUptime(ticks uint32) {
 }
 
 // alive reports whether the agent answers the smallest of questions.
-func (s *Source) alive(ctx context.Context) bool {
+func (s *Source) alive(ctx context.Context, retries int) bool {
 	p := &pdu{kind: gosnmp.GetRequest}
 	p.ask(sysUpTime.at(0), noPort, uptimeScalar)
-	return s.ask(ctx, p) == nil
+	return s.askAgain(ctx, p, retries) == nil
 }
 
 // ask sends p, as often as configured, until there is an answer. An error-status
@@ -415,6 +415,11 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 	if p.parts != nil {
 		return s.askParts(ctx, p)
 	}
+	return s.askAgain(ctx, p, s.cfg.Retries)
+}
+
+// askAgain is ask with so many tries after the first one.
+func (s *Source) askAgain(ctx context.Context, p *pdu, retries int) error {
 	if p.msg == nil {
 		if err := s.sess.prepare(p); err != nil {
 			return err
@@ -432,13 +437,13 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 			s.answers++
 			return nil
 		}
-		if ctx.Err() != nil || try >= s.cfg.Retries ||
+		if ctx.Err() != nil || try >= retries ||
 			!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNotInTimeWindow) {
 			break
 		}
 	}
-	if errors.Is(err, ErrNoAnswer) && s.cfg.Retries > 0 {
-		return fmt.Errorf("%w in %d tries of %v", err, s.cfg.Retries+1, s.cfg.Timeout)
+	if errors.Is(err, ErrNoAnswer) && retries > 0 {
+		return fmt.Errorf("%w in %d tries of %v", err, retries+1, s.cfg.Timeout)
 	}
 	return err
 }

@@ -121,15 +121,16 @@ func identity() *pdu {
 	return p
 }
 
-// identify finds out who the agent is, in single bindings where it does not answer more: of
-// agents that never answer, and of short readings, the next one tries that.
+// identify finds out who the agent is, in single bindings where it does not answer more. Of
+// short readings the next one tries that.
 func (s *Source) identify(ctx context.Context, q *inquiry) error {
 	p := identity()
 	if q.singly {
 		p.divide(1)
 	}
 	err := s.ask(ctx, p)
-	if err != nil && !q.singly && ctx.Err() == nil && aboutSize(err) {
+	silent := errors.Is(err, ErrNoAnswer)
+	if err != nil && !q.singly && ctx.Err() == nil && aboutSize(err) && (!silent || s.alive(ctx, 0)) {
 		p = identity()
 		p.divide(1)
 		if s.ask(ctx, p) == nil {
@@ -137,7 +138,7 @@ func (s *Source) identify(ctx context.Context, q *inquiry) error {
 		}
 	}
 	if err != nil {
-		q.singly = !q.singly && errors.Is(err, ErrNoAnswer)
+		q.singly = silent && !q.singly
 		return err
 	}
 	s.identified(p)
@@ -339,7 +340,7 @@ func (s *Source) halve(ctx context.Context, err error, n int) bool {
 	var status *StatusError
 	switch {
 	case errors.Is(err, ErrNoAnswer):
-		if !s.alive(ctx) {
+		if !s.alive(ctx, s.cfg.Retries) {
 			return false
 		}
 	case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing), errors.As(err, &status):
