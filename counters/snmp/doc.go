@@ -83,8 +83,8 @@
 //
 // By Get, with 128 bindings a PDU. tooBig halves them; so does silence to a large PDU from
 // an agent that answers a small one, which is how lost fragments look. genErr and
-// damaged replies are narrowed down to the port that causes them; a port that is read in
-// single bindings and not at once shows that the PDU was too large.
+// damaged replies are narrowed down to the port that causes them; ports that are read in
+// single bindings and not at once, three times in a row, show that PDUs are too large.
 //
 // Of an agent that takes fewer bindings than a port has columns, each port is read in
 // parts of 8, 4, 2 or 1. Octets and packets come first, and in the same part down to 4.

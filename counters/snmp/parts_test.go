@@ -399,3 +399,45 @@ func TestScanWithFewBindings(t *testing.T) {
 		}
 	}
 }
+
+// Answers that are lost now and then, also all of a request, and an agent that now and then
+// is too busy, do not make PDUs of one port smaller.
+func TestLossIsNotSize(t *testing.T) {
+	t.Parallel()
+	for name, ail := range map[string]func(a *fakeAgent, now func() bool){
+		"loss": func(a *fakeAgent, now func() bool) {
+			a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
+				if now() {
+					return nil
+				}
+				return [][]byte{msg}
+			}
+		},
+		"genErr": func(a *fakeAgent, now func() bool) {
+			a.status = func(*gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
+				if now() {
+					return gosnmp.GenErr, 0
+				}
+				return 0, 0
+			}
+		},
+	} {
+		a := newAgent(t)
+		s := open(t, a.config(a.many(1)...))
+		mustRead(t, s)
+		s.cfg.Timeout = 20 * time.Millisecond
+		a.with(func() {
+			n := 0
+			ail(a, func() bool { n++; return n%19 < 3 })
+		})
+		good := 0
+		for range 30 {
+			if list, err := s.Read(t.Context(), nil); err == nil && list[0].Err == nil {
+				good++
+			}
+		}
+		if s.limit < rowOIDs || good < 20 {
+			t.Errorf("%s: limit %d, %d of 30 readings", name, s.limit, good)
+		}
+	}
+}

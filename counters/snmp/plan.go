@@ -11,6 +11,9 @@ const (
 	rowOIDs = 14
 	// halfRow is how many at a time the columns of a port that are looked up are asked for.
 	halfRow = 8
+	// enoughFailures is how many PDUs in a row have to fail until a port is read in smaller
+	// parts.
+	enoughFailures = 3
 
 	// Readings without trouble before larger PDUs are tried again: at first, and
 	// at most, for on a path that drops fragments every attempt costs a
@@ -107,6 +110,17 @@ func (s *Source) shrink(n int, tooBig bool) {
 		s.stalePlan = true
 	}
 	s.clean = 0
+}
+
+// shrinkIfRepeated is shrink after a PDU of n bindings failed and the agent answered smaller
+// ones. As each part of a port costs a request, that has to come often in a row, which loss
+// and a busy agent do not.
+func (s *Source) shrinkIfRepeated(n int) {
+	s.failedSize = n
+	if s.failedInRow++; n > rowOIDs || s.failedInRow >= enoughFailures {
+		s.shrink(n, false)
+		s.failedInRow = 0
+	}
 }
 
 // grow tries larger PDUs again, after enough readings without trouble.

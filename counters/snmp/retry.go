@@ -115,8 +115,8 @@ func (s *Source) storeRetried(req *pdu) (again []int32) {
 }
 
 // retrySingly reads a port in PDUs of one binding, after one of n bindings failed with err.
-// Where that is answered, the PDU was too large; else the port is at fault, and from now on
-// does not take others with it.
+// Where that is answered, the PDU may have been too large; else the port is at fault, and from
+// now on does not take others with it.
 func (s *Source) retrySingly(ctx context.Context, i int32, n int, err error) error {
 	p := &s.ports[i]
 	if n > 1 && !p.alone {
@@ -124,7 +124,7 @@ func (s *Source) retrySingly(ctx context.Context, i int32, n int, err error) err
 		if err = s.ended(ctx, s.ask(ctx, req)); err == nil {
 			p.begin(p.need)
 			if again := s.storeRetried(req); len(again) == 0 {
-				s.shrink(n, false)
+				s.shrinkIfRepeated(n)
 				return nil
 			}
 			err = p.err

@@ -48,6 +48,8 @@ type Source struct {
 	limit, ceiling int  // bindings a PDU
 	repetitions    int  // of a walk
 	clean          int  // readings without trouble
+	failedInRow    int  // so many PDUs of one port failed where smaller ones did not ...
+	failedSize     int  // ... and had so many bindings
 	growAfter      int  // so many of them allow larger PDUs to be tried again
 	stalePlan      bool
 	plan           plan
@@ -253,7 +255,7 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) error {
 			}
 			// Silence about large PDUs only: the rest is as large.
 			if len(p.ports) > 1 || !s.ports[p.ports[0]].alone {
-				s.shrink(p.size(), false)
+				s.shrinkIfRepeated(p.size())
 			}
 			for _, q := range requests[k:] {
 				s.retryLater(q, err)
@@ -435,6 +437,9 @@ func (s *Source) askAgain(ctx context.Context, p *pdu, retries int) error {
 			err = fmt.Errorf("%w: %d bindings where %d were asked for", ErrMalformed, len(s.answer.binds), len(p.wants))
 		case err == nil:
 			s.answers++
+			if len(s.answer.binds) >= s.failedSize {
+				s.failedInRow = 0
+			}
 			return nil
 		}
 		if ctx.Err() != nil || try >= retries ||

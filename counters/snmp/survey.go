@@ -288,7 +288,7 @@ func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 				}
 			} else if aboutSize(err) {
 				if err = s.columnsOfGroup(ctx, s.inParts(group[0], surveyColumns, 1)); err == nil {
-					s.shrink(size, false)
+					s.shrinkIfRepeated(size)
 				}
 			}
 		}
@@ -347,7 +347,11 @@ func (s *Source) halve(ctx context.Context, err error, n int) bool {
 	default:
 		return false
 	}
-	s.shrink(n, isTooBig(err))
+	if errors.Is(err, ErrNoAnswer) {
+		s.shrinkIfRepeated(n)
+	} else {
+		s.shrink(n, isTooBig(err))
+	}
 	return true
 }
 
