@@ -11,6 +11,9 @@ import (
 // valid after a Read.
 func (s *Source) Details() (details, limitations []string) {
 	details = []string{s.system.descr, fmt.Sprintf("Get, up to %d bindings a PDU", s.limit)}
+	if s.limit < rowOIDs {
+		limitations = append(limitations, fmt.Sprintf("a port at once: the agent takes no more than %d bindings a PDU, and each port is read in several", s.limit))
+	}
 	if s.discards() == DiscardsLearn {
 		limitations = append(limitations, "whether the packet counters include discarded ones (set discards: in the fleet file if you know)")
 	}

@@ -3,7 +3,7 @@
 //
 // # What is read
 //
-// Of each port, in one PDU together: the octets sent (ifHCOutOctets, or
+// Of each port, in one PDU together where the agent takes that many: the octets sent (ifHCOutOctets, or
 // ifOutOctets with Sample.Bits 32), the packets sent (unicast, multicast and
 // broadcast, each from ifXTable's 64-bit counter or from the 32-bit one), the
 // speed, ifOperStatus, ifCounterDiscontinuityTime and ifName; and sysUpTime and
@@ -19,7 +19,7 @@
 // # Which port an index means
 //
 // Ports are configured by ifName (by ifDescr where the agent has no ifXTable). The
-// name travels in the same PDU as the counters, so that a reading is never
+// name travels in the same PDU as the counters, or follows them in a later one, so that a reading is never
 // attributed to a port that only inherited the ifIndex. A port that moved is
 // looked up again within the same Read. Where a name appears twice, because the
 // agent still lists an interface that was removed, the one that is up is meant.
@@ -83,9 +83,20 @@
 //
 // By Get, with 128 bindings a PDU. tooBig halves them; so does silence to a large PDU from
 // an agent that answers a small one, which is how lost fragments look. genErr and
-// damaged replies are narrowed down to the port that causes them. All goes through
-// one socket a device, one request at a time: agents are mostly single-threaded,
-// and a request that queues behind another has no useful midpoint.
+// damaged replies are narrowed down to the port that causes them; ports that are read in
+// single bindings and not at once, three times in a row, show that PDUs are too large.
+//
+// Of an agent that takes fewer bindings than a port has columns, each port is read in
+// parts of 8, 4, 2 or 1. Octets and packets come first, and in the same part down to 4.
+// In smaller ones octets are read before the packets and after them: the same value shows
+// that no refresh came between them, and another one makes the port read once more. Of an
+// agent that counts all the time they differ again; then Sample.At and Sample.Within span
+// all of these parts. Discontinuity, name, sysUpTime and ifTableLastChange come last: they
+// were seen after the reading before, too, so what is unchanged was so in between. What
+// has changed makes the port read once more.
+//
+// All goes through one socket a device, one request at a time: agents are mostly
+// single-threaded, and a request that queues behind another has no useful midpoint.
 //
 // gosnmp encodes the requests, and does SNMPv3 entirely. SNMPv2c answers are decoded
 // here, into memory that is reused. gosnmp's own decoder keeps up with one agent (the

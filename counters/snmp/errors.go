@@ -53,10 +53,19 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("agent answers %v", gosnmp.SNMPError(e.Status))
 }
 
+// isTooBig reports whether err is the agent's own word for too large a request or answer.
+func isTooBig(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) && gosnmp.SNMPError(status.Status) == gosnmp.TooBig
+}
+
 // advice returns the next step to take.
 func advice(err error, version Version) string {
 	var status *StatusError
+	var late *lateError
 	switch {
+	case errors.As(err, &late) && late.limit > 0:
+		return "make the device's interval longer, name fewer ports, or let the agent take larger messages"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the host is there, but nothing listens at this UDP port: start the SNMP agent, or correct the port"
 	case isDNS(err):
@@ -94,11 +103,15 @@ func isDNS(err error) bool {
 type lateError struct {
 	try   time.Duration
 	found int // interfaces, by a survey that the next reading continues; or -1
+	limit int // bindings a PDU where the agent answers and takes few; or 0
 }
 
 func (e *lateError) Error() string {
 	if e.found >= 0 {
 		return fmt.Sprintf("%v to all questions about its interfaces before the reading had to end (%d found so far; the next reading continues it)", ErrNoAnswer, e.found)
+	}
+	if e.limit > 0 {
+		return fmt.Sprintf("%v to all requests before the reading had to end (the agent takes %d bindings a PDU)", ErrNoAnswer, e.limit)
 	}
 	return fmt.Sprintf("%v before the reading had to end (a try waits %v)", ErrNoAnswer, e.try)
 }
@@ -115,7 +128,10 @@ func (e *lateError) Unwrap() []error {
 // is an agent that has not answered, and anything else is the caller's own affair.
 func (s *Source) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		late := &lateError{s.cfg.Timeout, -1}
+		late := &lateError{try: s.cfg.Timeout, found: -1}
+		if s.limit < rowOIDs && s.answers > s.before {
+			late.limit = s.limit
+		}
 		if q := s.inquiry; q != nil && q.moved {
 			late.found = len(q.names.rows)
 		}

@@ -177,10 +177,9 @@ func (s *Source) walkRemote(ctx context.Context, c uint32, found map[[3]uint32]*
 // that the agent does not have is no error.
 func (s *Source) walkTable(ctx context.Context, base oid, n int, visit func(sub []uint32, b *binding) error) error {
 	prefix := base.encode(nil)
-	repetitions := min(walkRepetitions, s.limit)
 	var last []uint32
 	for seen := 0; ; {
-		if err := s.bulk(ctx, base.at(last...), &repetitions); err != nil {
+		if err := s.bulk(ctx, base.at(last...)); err != nil {
 			return err
 		}
 		for i := range s.answer.binds {

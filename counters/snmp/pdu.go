@@ -29,6 +29,9 @@ type pdu struct {
 	oids  []byte // their names, encoded
 	ports []int32
 
+	parts    []*pdu // sent instead, where the agent does not take it at once
+	counting int    // so many of them, the first ones, have the counters
+
 	msg  []byte // SNMPv2c: the encoded request
 	idAt int    // where its request-id is
 }
@@ -39,6 +42,14 @@ func (p *pdu) ask(o oid, port int32, col column) {
 	start := len(p.oids)
 	p.oids = o.encode(p.oids)
 	p.wants = append(p.wants, want{at: uint32(start), size: uint8(len(p.oids) - start), col: col, port: port})
+}
+
+// size is how many bindings are sent at once.
+func (p *pdu) size() int {
+	if p.parts != nil {
+		return len(p.parts[0].wants)
+	}
+	return len(p.wants)
 }
 
 func (p *pdu) name(w *want) []byte { return p.oids[w.at : w.at+uint32(w.size)] }
@@ -92,7 +103,7 @@ func requestIDAt(msg []byte) (int, bool) {
 
 // getPDU asks for the columns of ports, all columns of a port together.
 // sysUpTime comes first and ifTableLastChange last, so that both enclose what
-// they vouch for.
+// they vouch for. One port that does not fit is asked for in parts.
 func (s *Source) getPDU(ports []int32, cols func(*port) mask) *pdu {
 	p := &pdu{kind: gosnmp.GetRequest, ports: ports}
 	p.ask(sysUpTime.at(0), noPort, uptimeScalar)
@@ -107,6 +118,9 @@ func (s *Source) getPDU(ports []int32, cols func(*port) mask) *pdu {
 	}
 	if s.hasLastChange {
 		p.ask(ifTableLastChange.at(0), noPort, lastChangeScalar)
+	}
+	if len(ports) == 1 && len(p.wants) > s.limit {
+		return s.inParts(ports[0], cols(&s.ports[ports[0]]), s.limit)
 	}
 	return p
 }

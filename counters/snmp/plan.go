@@ -1,10 +1,19 @@
 package snmp
 
+import "math/bits"
+
 const (
 	// firstOIDs is how many bindings a PDU carries at first: what most agents take. The
 	// answer stays well below the 64 KiB of a datagram.
-	firstOIDs  = 128
-	fewestOIDs = 8
+	firstOIDs = 128
+	// rowOIDs is how many a PDU has to carry for all columns of any port. Of an agent that
+	// takes fewer a port is read in several PDUs.
+	rowOIDs = 14
+	// halfRow is how many at a time the columns of a port that are looked up are asked for.
+	halfRow = 8
+	// enoughFailures is how many PDUs in a row have to fail until a port is read in smaller
+	// parts.
+	enoughFailures = 3
 
 	// Readings without trouble before larger PDUs are tried again: at first, and
 	// at most, for on a path that drops fragments every attempt costs a
@@ -77,20 +86,41 @@ func (s *Source) requests(cols func(*port) mask) ([]*pdu, error) {
 	return list, nil
 }
 
+// smaller is the size of PDUs to try after one of n bindings: at last those of whole ports,
+// then 8, 4, 2 and 1.
+func smaller(n int) int {
+	if n > rowOIDs {
+		return max(n/2, rowOIDs)
+	}
+	return max(1<<bits.Len(uint(n-1))/2, 1)
+}
+
 // shrink makes PDUs smaller than n bindings; tooBig is the agent's own word for
 // it, after which larger ones are not tried again.
 func (s *Source) shrink(n int, tooBig bool) {
-	limit := max(min(n/2, s.limit), fewestOIDs)
+	limit := min(smaller(n), s.limit)
 	if tooBig {
 		s.ceiling = limit
 	} else {
 		s.growAfter = min(4*s.growAfter, growAtMost)
 	}
 	if limit < s.limit {
+		s.noSpace = s.noSpace && limit >= rowOIDs
 		s.limit = limit
 		s.stalePlan = true
 	}
 	s.clean = 0
+}
+
+// shrinkIfRepeated is shrink after a PDU of n bindings failed and the agent answered smaller
+// ones. As each part of a port costs a request, that has to come often in a row, which loss
+// and a busy agent do not.
+func (s *Source) shrinkIfRepeated(n int) {
+	s.failedSize = n
+	if s.failedInRow++; n > rowOIDs || s.failedInRow >= enoughFailures {
+		s.shrink(n, false)
+		s.failedInRow = 0
+	}
 }
 
 // grow tries larger PDUs again, after enough readings without trouble.

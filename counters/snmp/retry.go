@@ -3,8 +3,7 @@ package snmp
 import (
 	"context"
 	"errors"
-
-	"github.com/gosnmp/gosnmp"
+	"slices"
 )
 
 // retryInParts reads ports again whose PDU failed, in smaller ones.
@@ -46,12 +45,12 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 		s.ports[i].begin(s.ports[i].need)
 	}
 	if err == nil {
-		mark := len(s.later)
-		s.store(req)
-		again := append([]int32(nil), s.later[mark:]...)
-		s.later = s.later[:mark]
-		if len(again) == 0 || len(todo) == 1 {
+		again := s.storeRetried(req)
+		switch {
+		case len(again) == 0, errors.Is(s.ports[again[0]].err, errBetween):
 			return nil
+		case len(todo) == 1:
+			return s.retrySingly(ctx, todo[0], req.size(), s.ports[todo[0]].err)
 		}
 		s.shrink(len(req.wants), false)
 		return s.retryHalves(ctx, again)
@@ -65,36 +64,82 @@ func (s *Source) retryGroup(ctx context.Context, ports []int32) error {
 	var status *StatusError
 	switch {
 	case errors.Is(err, ErrNoAnswer):
-		if s.silences++; s.silences > 3 || !s.alive(ctx) {
+		if s.silences++; s.silences > 3 || !s.alive(ctx, s.cfg.Retries) {
 			return err
+		}
+		if len(todo) == 1 {
+			break // it may be the port
 		}
 		s.shrink(len(req.wants), false)
 	case errors.As(err, &status):
-		if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
-			s.shrink(len(req.wants), true)
-			if p := &s.ports[todo[0]]; len(todo) == 1 && p.wide() && p.need.has(ifOutOctets) {
+		if isTooBig(err) {
+			if p := &s.ports[todo[0]]; len(todo) == 1 && p.wide() && p.need.has(ifOutOctets) && s.limit >= rowOIDs {
 				// One column less may be what it takes.
 				s.noSpace = true
 				s.setWitness(p)
 				return s.retryGroup(ctx, todo)
 			}
+			if n := req.size(); n > 1 {
+				s.shrink(n, true)
+				if len(todo) == 1 {
+					return s.retryGroup(ctx, todo)
+				}
+			}
 		}
 		if s.failPortOfStatus(req, status, err) {
 			return s.retryGroup(ctx, todo)
 		}
-	case errors.Is(err, ErrMalformed):
+	case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing):
 	default:
 		return err
 	}
 	if len(todo) == 1 {
-		p := &s.ports[todo[0]]
-		p.problem = final
-		if !p.alone {
-			p.alone, s.stalePlan = true, true
-		}
-		return nil
+		return s.retrySingly(ctx, todo[0], req.size(), err)
 	}
-	return s.retryHalves(ctx, todo)
+	if err := s.retryHalves(ctx, todo); err != nil {
+		return err
+	}
+	if status != nil && !isTooBig(err) && !slices.ContainsFunc(todo, func(i int32) bool { return s.ports[i].problem != fine }) {
+		s.shrink(len(req.wants), false) // no port is at fault
+	}
+	return nil
+}
+
+// storeRetried stores the answer to req, and returns the ports that have to be asked for again.
+func (s *Source) storeRetried(req *pdu) (again []int32) {
+	mark := len(s.later)
+	s.store(req)
+	again = append(again, s.later[mark:]...)
+	s.later = s.later[:mark]
+	return again
+}
+
+// retrySingly reads a port in PDUs of one binding, after one of n bindings failed with err.
+// Where that is answered, the PDU may have been too large; else the port is at fault, and from
+// now on does not take others with it.
+func (s *Source) retrySingly(ctx context.Context, i int32, n int, err error) error {
+	p := &s.ports[i]
+	if n > 1 && !p.alone {
+		req := s.inParts(i, p.need, 1)
+		if err = s.ended(ctx, s.ask(ctx, req)); err == nil {
+			p.begin(p.need)
+			if again := s.storeRetried(req); len(again) == 0 {
+				s.shrinkIfRepeated(n)
+				return nil
+			}
+			err = p.err
+		}
+	}
+	if ctx.Err() != nil {
+		p.fail(retry, err)
+		return err
+	}
+	p.problem = fine
+	p.fail(final, err)
+	if !p.alone {
+		p.alone, s.stalePlan = true, true
+	}
+	return nil
 }
 
 func (s *Source) retryHalves(ctx context.Context, ports []int32) error {

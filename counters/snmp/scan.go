@@ -44,17 +44,15 @@ func Scan(ctx context.Context, cfg Config) (*counters.Listing, error) {
 }
 
 func (s *Source) scan(ctx context.Context) (*counters.Listing, error) {
-	p := identify()
-	if err := s.ask(ctx, p); err != nil {
+	q := &inquiry{}
+	if err := s.identify(ctx, q); err != nil {
 		return nil, err
 	}
-	s.identified(p)
 	l := &counters.Listing{Description: s.system.descr, Protocol: "SNMPv" + string(s.cfg.Version), Uptime: time.Duration(s.uptime.ticks) * tick}
 	var err error
 	if l.Name, err = s.name(ctx); err != nil {
 		return nil, err
 	}
-	q := &inquiry{}
 	if err := s.list(ctx, q); err != nil {
 		return nil, fmt.Errorf("list the interfaces (%d so far): %w", len(q.names.rows), err)
 	}

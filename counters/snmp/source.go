@@ -38,6 +38,7 @@ type Source struct {
 
 	inquiry *inquiry // a survey that is not over
 	answers uint64   // good ones, ever
+	before  uint64   // this reading
 	from    int      // the request to begin a reading with
 
 	// How to read.
@@ -45,7 +46,10 @@ type Source struct {
 	wideMoves      int  // in so many readings
 	noSpace        bool // the agent's PDUs are too small for ifOutOctets beside 64-bit octets
 	limit, ceiling int  // bindings a PDU
+	repetitions    int  // of a walk
 	clean          int  // readings without trouble
+	failedInRow    int  // so many PDUs of one port failed where smaller ones did not ...
+	failedSize     int  // ... and had so many bindings
 	growAfter      int  // so many of them allow larger PDUs to be tried again
 	stalePlan      bool
 	plan           plan
@@ -73,7 +77,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, address: cfg.endpoint(),
-		limit: firstOIDs, ceiling: firstOIDs,
+		limit: firstOIDs, ceiling: firstOIDs, repetitions: walkRepetitions,
 		growAfter: growAtFirst, unknown: true,
 		ports: make([]port, len(cfg.Ports)),
 	}
@@ -114,6 +118,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		return dst, s.deviceError(s.ended(ctx, err))
 	}
 	defer done()
+	s.before = s.answers
 	if err := s.read(ctx); err != nil {
 		return dst, s.deviceError(s.ended(ctx, err))
 	}
@@ -191,19 +196,22 @@ func (s *Source) read(ctx context.Context) error {
 	if err := s.pass(ctx, s.turn(requests)); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if lean && (s.lastChange != s.guard || s.unknown) {
-		// The interfaces changed under a reading that has no names in it.
-		s.later = s.later[:0]
-		for i := range s.ports {
-			if s.ports[i].need != 0 {
-				s.ports[i].got = 0 // until it is read again it has nothing
-				s.later = append(s.later, int32(i))
+	for range 2 { // what is read again may be the first to have ifTableLastChange
+		if lean && (s.lastChange != s.guard || s.unknown) {
+			// The interfaces changed under a reading that has no names in it.
+			lean, s.later = false, s.later[:0]
+			for i := range s.ports {
+				if s.ports[i].need != 0 {
+					s.ports[i].got = 0 // until it is read again it has nothing
+					s.later = append(s.later, int32(i))
+				}
 			}
+			s.checked, s.guard = s.cfg.Now(), s.lastChange
 		}
-		s.checked, s.guard = s.cfg.Now(), s.lastChange
-	}
-	if err := s.retryInParts(ctx, s.later); err != nil {
-		return s.partly(s.ended(ctx, err))
+		if err := s.retryInParts(ctx, s.later); err != nil {
+			return s.partly(s.ended(ctx, err))
+		}
+		s.later = s.later[:0]
 	}
 	if first || !s.dueSurvey() {
 		return nil
@@ -241,25 +249,27 @@ func (s *Source) pass(ctx context.Context, requests []*pdu) error {
 		var status *StatusError
 		switch {
 		case errors.Is(err, ErrNoAnswer):
-			if !s.alive(ctx) {
+			if !s.alive(ctx, s.cfg.Retries) {
 				s.failAll(requests[k:], err)
 				return s.partly(err)
 			}
 			// Silence about large PDUs only: the rest is as large.
-			s.shrink(len(p.wants), false)
+			if len(p.ports) > 1 || !s.ports[p.ports[0]].alone {
+				s.shrinkIfRepeated(p.size())
+			}
 			for _, q := range requests[k:] {
 				s.retryLater(q, err)
 			}
 			return nil
 		case errors.As(err, &status):
-			if gosnmp.SNMPError(status.Status) == gosnmp.TooBig {
-				s.shrink(len(p.wants), true)
+			if isTooBig(err) && len(p.ports) > 1 {
+				s.shrink(p.size(), true)
 			}
 			s.retryLater(p, err)
 			if !s.failPortOfStatus(p, status, err) {
 				clean = false // else it is the port's fault, and not the size's
 			}
-		case errors.Is(err, ErrMalformed):
+		case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing):
 			s.retryLater(p, err)
 			clean = false
 		default:
@@ -324,13 +334,21 @@ func (s *Source) failPortOfStatus(p *pdu, status *StatusError, err error) bool {
 // that was asked for.
 func (s *Source) store(p *pdu) (complete bool) {
 	complete = true
+	boot, discon := s.boot, uint64(0)
+	if p.parts != nil {
+		discon = s.ports[p.ports[0]].val[ifCounterDiscontinuityTime]
+	}
 	for k := range p.wants {
 		w := &p.wants[k]
 		b := s.answer.bind(k, p)
 		switch {
 		case w.port == noPort:
-			if b != nil && b.kind == gosnmp.TimeTicks {
+			switch {
+			case b != nil && b.kind == gosnmp.TimeTicks:
 				s.scalar(w.col, uint32(b.n))
+			case k >= len(s.answer.binds) && len(p.ports) > 0: // it guards them
+				complete = false
+				s.ports[p.ports[len(p.ports)-1]].fail(retry, s.absent(k, w))
 			}
 		case b == nil:
 			complete = false
@@ -342,6 +360,9 @@ func (s *Source) store(p *pdu) (complete bool) {
 	for _, i := range p.ports {
 		pt := &s.ports[i]
 		pt.check()
+		if p.parts != nil && (s.boot != boot || pt.val[ifCounterDiscontinuityTime] != discon) {
+			pt.fail(retry, errBetween)
+		}
 		pt.sent, pt.received, pt.boot = s.answer.sent, s.answer.received, s.boot
 		if pt.problem == retry {
 			s.later = append(s.later, i)
@@ -352,12 +373,18 @@ func (s *Source) store(p *pdu) (complete bool) {
 
 // absent is the error for a binding that did not come back.
 func (s *Source) absent(k int, w *want) error {
-	what := fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
+	what := "sysUpTime or ifTableLastChange"
+	if w.port != noPort {
+		what = fmt.Sprintf("%s.%d", columns[w.col].name, s.ports[w.port].index)
+	}
 	if k >= len(s.answer.binds) {
 		return fmt.Errorf("%s: %w: it ends after %d bindings", what, ErrMissing, len(s.answer.binds))
 	}
 	return fmt.Errorf("%s: %w: it has another object in its place", what, ErrMissing)
 }
+
+// errBetween is for a port that was read in parts.
+var errBetween = errors.New("the agent or the port's counters restarted while they were read")
 
 // scalar takes sysUpTime or ifTableLastChange.
 func (s *Source) scalar(c column, ticks uint32) {
@@ -378,15 +405,23 @@ func (s *Source) noteUptime(ticks uint32) {
 }
 
 // alive reports whether the agent answers the smallest of questions.
-func (s *Source) alive(ctx context.Context) bool {
+func (s *Source) alive(ctx context.Context, retries int) bool {
 	p := &pdu{kind: gosnmp.GetRequest}
 	p.ask(sysUpTime.at(0), noPort, uptimeScalar)
-	return s.ask(ctx, p) == nil
+	return s.askAgain(ctx, p, retries) == nil
 }
 
 // ask sends p, as often as configured, until there is an answer. An error-status
 // in it is a *StatusError.
 func (s *Source) ask(ctx context.Context, p *pdu) error {
+	if p.parts != nil {
+		return s.askParts(ctx, p)
+	}
+	return s.askAgain(ctx, p, s.cfg.Retries)
+}
+
+// askAgain is ask with so many tries after the first one.
+func (s *Source) askAgain(ctx context.Context, p *pdu, retries int) error {
 	if p.msg == nil {
 		if err := s.sess.prepare(p); err != nil {
 			return err
@@ -402,15 +437,18 @@ func (s *Source) ask(ctx context.Context, p *pdu) error {
 			err = fmt.Errorf("%w: %d bindings where %d were asked for", ErrMalformed, len(s.answer.binds), len(p.wants))
 		case err == nil:
 			s.answers++
+			if len(s.answer.binds) >= s.failedSize {
+				s.failedInRow = 0
+			}
 			return nil
 		}
-		if ctx.Err() != nil || try >= s.cfg.Retries ||
+		if ctx.Err() != nil || try >= retries ||
 			!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNotInTimeWindow) {
 			break
 		}
 	}
-	if errors.Is(err, ErrNoAnswer) && s.cfg.Retries > 0 {
-		return fmt.Errorf("%w in %d tries of %v", err, s.cfg.Retries+1, s.cfg.Timeout)
+	if errors.Is(err, ErrNoAnswer) && retries > 0 {
+		return fmt.Errorf("%w in %d tries of %v", err, retries+1, s.cfg.Timeout)
 	}
 	return err
 }

@@ -306,7 +306,7 @@ func TestCancelBeforeWait(t *testing.T) {
 		cancel()
 		done() // the interruption has happened
 		start := time.Now()
-		p := identify()
+		p := identity()
 		if err := s.sess.prepare(p); err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,7 @@ const walkRepetitions = 64
 // it.
 type inquiry struct {
 	all     bool
+	singly  bool // the agent did not answer when it was asked who it is
 	began   time.Time
 	boot    uint64
 	asked   bool // who the agent is
@@ -71,11 +72,9 @@ func (s *Source) survey(ctx context.Context, all bool) error {
 
 func (s *Source) inquire(ctx context.Context, q *inquiry) error {
 	if q.all && !q.asked {
-		p := identify()
-		if err := s.ask(ctx, p); err != nil {
+		if err := s.identify(ctx, q); err != nil {
 			return err
 		}
-		s.identified(p)
 	}
 	if !q.asked {
 		s.surveyed, s.lastChangeSurveyed = q.began, s.lastChange
@@ -113,8 +112,8 @@ func (s *Source) list(ctx context.Context, q *inquiry) error {
 	return nil
 }
 
-// identify asks for the system group's scalars that matter.
-func identify() *pdu {
+// identity asks for the system group's scalars that matter.
+func identity() *pdu {
 	p := &pdu{kind: gosnmp.GetRequest}
 	for _, o := range []oid{sysDescr, sysObjectID, sysUpTime, ifTableLastChange} {
 		p.ask(o.at(0), noPort, nColumns)
@@ -122,9 +121,39 @@ func identify() *pdu {
 	return p
 }
 
+// identify finds out who the agent is, in single bindings where it does not answer more. Of
+// short readings the next one tries that.
+func (s *Source) identify(ctx context.Context, q *inquiry) error {
+	p := identity()
+	if q.singly {
+		p.divide(1)
+	}
+	err := s.ask(ctx, p)
+	silent := errors.Is(err, ErrNoAnswer)
+	if err != nil && !q.singly && ctx.Err() == nil && aboutSize(err) && (!silent || s.alive(ctx, 0)) {
+		p = identity()
+		p.divide(1)
+		if s.ask(ctx, p) == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		q.singly = silent && !q.singly
+		return err
+	}
+	s.identified(p)
+	return nil
+}
+
+// aboutSize reports whether fewer bindings might not have met err.
+func aboutSize(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) || errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrMissing)
+}
+
 // identified takes the answer to identify. Any of the scalars may be missing.
 func (s *Source) identified(p *pdu) {
-	s.system = system{}
+	s.system, s.repetitions = system{}, walkRepetitions
 	s.hasLastChange = false
 	for i := range p.wants {
 		b := s.answer.bind(i, p)
@@ -245,23 +274,28 @@ func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 			p.narrow, p.stood = false, 0
 			p.begin(1<<nColumns - 1)
 		}
-		err := s.columnsAtOnce(ctx, group, surveyColumns)
+		req := s.getPDU(group, func(*port) mask { return surveyColumns })
+		if n == 1 && s.limit < 2+perPort {
+			// Those of a reading are fewer: whether they fit remains to be seen.
+			req = s.inParts(group[0], surveyColumns, min(s.limit, halfRow))
+		}
+		size := req.size()
+		err := s.columnsOfGroup(ctx, req)
+		if size > 1 && err != nil {
+			if n > 1 || isTooBig(err) || errors.Is(err, ErrNoAnswer) {
+				if s.halve(ctx, err, size) {
+					continue
+				}
+			} else if aboutSize(err) {
+				if err = s.columnsOfGroup(ctx, s.inParts(group[0], surveyColumns, 1)); err == nil {
+					s.shrinkIfRepeated(size)
+				}
+			}
+		}
 		var status *StatusError
 		switch {
 		case err == nil:
-		case n > 1 && s.halve(ctx, err, 2+n*perPort):
-			continue
-		case errors.As(err, &status) && gosnmp.SNMPError(status.Status) == gosnmp.TooBig, errors.Is(err, ErrMissing):
-			// Not even one port at once.
-			for c := range nColumns {
-				if !surveyColumns.has(c) {
-					continue
-				}
-				if err = s.columnsAtOnce(ctx, group, of(c)); err != nil && !errors.Is(err, ErrMissing) {
-					return err
-				}
-			}
-		case errors.As(err, &status), errors.Is(err, ErrMalformed):
+		case errors.As(err, &status), errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing):
 			s.ports[group[0]].missing = err
 			q.read = q.read[1:]
 			continue
@@ -278,10 +312,9 @@ func (s *Source) columnsOf(ctx context.Context, q *inquiry) error {
 	return nil
 }
 
-// columnsAtOnce asks for columns of ports in one PDU. An answer that is cut short
-// is ErrMissing; a column without an instance is none.
-func (s *Source) columnsAtOnce(ctx context.Context, ports []int32, cols mask) error {
-	req := s.getPDU(ports, func(*port) mask { return cols })
+// columnsOfGroup asks for columns of ports. An answer that is cut short is ErrMissing; a
+// column without an instance is none.
+func (s *Source) columnsOfGroup(ctx context.Context, req *pdu) error {
 	if err := s.ask(ctx, req); err != nil {
 		return err
 	}
@@ -307,14 +340,18 @@ func (s *Source) halve(ctx context.Context, err error, n int) bool {
 	var status *StatusError
 	switch {
 	case errors.Is(err, ErrNoAnswer):
-		if !s.alive(ctx) {
+		if !s.alive(ctx, s.cfg.Retries) {
 			return false
 		}
 	case errors.Is(err, ErrMalformed), errors.Is(err, ErrMissing), errors.As(err, &status):
 	default:
 		return false
 	}
-	s.shrink(n, errors.As(err, &status) && gosnmp.SNMPError(status.Status) == gosnmp.TooBig)
+	if errors.Is(err, ErrNoAnswer) {
+		s.shrinkIfRepeated(n)
+	} else {
+		s.shrink(n, isTooBig(err))
+	}
 	return true
 }
 
@@ -346,13 +383,12 @@ func (s *Source) walkNames(ctx context.Context, c column, list *table) error {
 // continued.
 func (s *Source) walk(ctx context.Context, base oid, w *walked, visit func(index uint32, b *binding) error) error {
 	prefix := base.encode(nil)
-	repetitions := min(walkRepetitions, s.limit)
 	for {
 		after := base
 		if w.next > 0 {
 			after = base.at(uint32(w.next - 1))
 		}
-		if err := s.bulk(ctx, after, &repetitions); err != nil {
+		if err := s.bulk(ctx, after); err != nil {
 			return err
 		}
 		for i := range s.answer.binds {
@@ -414,19 +450,20 @@ func (s *Source) dueSurvey() bool {
 	return due
 }
 
-// bulk asks for what follows a name, in so many repetitions: in fewer from now on where the
-// agent does not answer these.
-func (s *Source) bulk(ctx context.Context, after oid, repetitions *int) error {
+// bulk asks for what follows a name, in so many repetitions as the agent answers. Few of
+// them do not mean that as few bindings are all that it takes of a Get.
+func (s *Source) bulk(ctx context.Context, after oid) error {
 	for {
-		err := s.ask(ctx, &pdu{kind: gosnmp.GetBulkRequest, repetitions: *repetitions, names: []string{after.dotted()}})
+		n := min(s.repetitions, s.limit)
+		err := s.ask(ctx, &pdu{kind: gosnmp.GetBulkRequest, repetitions: n, names: []string{after.dotted()}})
 		switch {
 		case err == nil && len(s.answer.binds) == 0:
 			return fmt.Errorf("%w: no bindings", ErrMalformed)
 		case err == nil:
 			return nil
-		case *repetitions <= 1 || !s.halve(ctx, err, *repetitions):
+		case n <= 1 || !s.halve(ctx, err, max(n, 2*rowOIDs)):
 			return err
 		}
-		*repetitions = min(*repetitions/2, s.limit)
+		s.repetitions = max(n/4, 1)
 	}
 }
