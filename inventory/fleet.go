@@ -106,9 +106,12 @@ const LeaseNone Lease = "none"
 // Port is one egress port.
 type Port struct {
 	Name   string
-	Speed  uint64 // capacity C in bit/s; 0: ask the device
+	Speed  uint64 // configured, in bit/s; 0: ask the device. Its capacity is the smaller of this and what the device reports
 	MTU    int    // bytes, as the device's own configuration counts them; 0: ask the device
 	Action vlanrules.Action
+
+	// SpeedOverride is whether Speed is its capacity, whatever the device reports.
+	SpeedOverride bool
 
 	// LM is the locator to write, for each signal of the profile: given, or
 	// allocated. Ports with the same share one map, so it is not to be changed.
