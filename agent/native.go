@@ -56,7 +56,7 @@ func (a *Agent) supervise(samples []counters.Sample) {
 	for i := range a.ports {
 		p := &a.ports[i]
 		if next < len(a.measured) && a.measured[next].Port == p.cfg.Name {
-			p.supervised.compare(&samples[i], &a.measured[next])
+			p.supervised.compare(&samples[i], &a.measured[next], p.view.Now.Capacity)
 			next++
 		}
 		switch v := &p.supervised; {
@@ -83,7 +83,7 @@ func joined(reason, more string) string {
 // frame goes around it; more, where its queue has dropped some, which understates ABW alone.
 // Counters that miss bits notice less, but nothing that is not so; those that may have more
 // than was sent are not compared.
-func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
+func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement, capacity uint64) {
 	restarted := m.Bytes < v.measured.Bytes
 	v.measured = *m
 	if s.Err != nil || !s.Up || s.Inflated || v.windows == 0 || s.Epoch != v.since.Epoch || restarted || s.Octets < v.since.Octets || s.Packets < v.since.Packets {
@@ -92,7 +92,7 @@ func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
 	}
 	counted := s.Octets - v.since.Octets + uint64(s.Overhead)*(s.Packets-v.since.Packets)
 	own := m.Bytes - v.bytes
-	allowed := counted/50 + inFlightBytes + uint64(float64(s.Speed)/8*inFlightNS/1e9)
+	allowed := counted/50 + inFlightBytes + uint64(float64(capacity)/8*inFlightNS/1e9)
 	switch v.windows++; {
 	case own+allowed < counted:
 		v.missed = fmt.Sprintf("%d of %d bytes that it sent went around the data plane (another BPF program, XDP redirect, AF_XDP or offloaded forwarding): it would advertise more than there is", counted-own, counted)

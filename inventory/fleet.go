@@ -124,6 +124,19 @@ type Port struct {
 	StripRetired bool
 }
 
+// SameSpeed reports whether q has the same speed in the file.
+func (p *Port) SameSpeed(q *Port) bool {
+	return p.Speed == q.Speed && p.SpeedOverride == q.SpeedOverride
+}
+
+// SpeedText is its speed as the file has it: "10G", "{override: 10G}", or "" for none.
+func (p *Port) SpeedText() string {
+	if p.SpeedOverride {
+		return "{override: " + FormatSpeed(p.Speed) + "}"
+	}
+	return FormatSpeed(p.Speed)
+}
+
 // Host is an end of the network: a machine with CSIG in its stack, or without.
 type Host struct {
 	Name string `key:"name,need,short" is:"hosts" doc:"Its name; gpu-[1-8] stands for eight."`

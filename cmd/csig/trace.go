@@ -100,6 +100,9 @@ func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Setting
 		if p.Speed > 0 {
 			s.SpeedsBPS[p.Name] = p.Speed
 		}
+		if p.Override {
+			s.Overrides = append(s.Overrides, p.Name)
+		}
 	}
 	for _, b := range d.Tables {
 		s.Buckets = append(s.Buckets, trace.TableOf(b))
@@ -276,9 +279,9 @@ func fleetTables(file, device string, cfg *counters.PipelineConfig) error {
 			return err
 		}
 		for i := range cfg.Ports {
-			cfg.Ports[i].Speed = 0
+			cfg.Ports[i].Speed, cfg.Ports[i].Override = 0, false
 			if p, ok := dev.Port(cfg.Ports[i].Name); ok {
-				cfg.Ports[i].Speed = p.Speed
+				cfg.Ports[i].Speed, cfg.Ports[i].Override = p.Speed, p.SpeedOverride
 			}
 		}
 		from.Ports, from.Tables = cfg.Ports, cfg.Tables
