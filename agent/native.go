@@ -64,19 +64,11 @@ func (a *Agent) supervise(samples []counters.Sample) {
 		case v.missed != "":
 			p.state, p.code, p.reason = api.StateStale, findings.PassedBy, v.missed
 		case v.measured.Before != "":
-			p.code, p.reason = findings.RunsBefore, joined(v.measured.Before, joined(v.measured.Coarse, p.reason))
+			p.code, p.reason = findings.RunsBefore, findings.Join(v.measured.Before, findings.Join(v.measured.Coarse, p.reason))
 		case v.measured.Coarse != "":
-			p.code, p.reason = findings.Coarse, joined(v.measured.Coarse, p.reason)
+			p.code, p.reason = findings.Coarse, findings.Join(v.measured.Coarse, p.reason)
 		}
 	}
-}
-
-// joined is one reason and what else there is.
-func joined(reason, more string) string {
-	if reason == "" || more == "" {
-		return reason + more
-	}
-	return reason + "; " + more
 }
 
 // compare takes in one reading. The data plane counts no less than the counters where no

@@ -177,7 +177,7 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.state = api.StateWaiting
 	}
 	if p.view.Slow != 0 && p.state == api.StateLive && s.Err == nil {
-		p.code, p.reason = findings.SlowLink, joined(findings.SlowLinkReason(p.cfg.Speed, p.view.Slow), p.reason)
+		p.code, p.reason = findings.SlowLink, findings.Join(findings.SlowLinkReason(p.cfg.Speed, p.view.Slow), p.reason)
 	}
 }
 

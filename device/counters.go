@@ -98,6 +98,9 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
 	}
 	cfg := openflow.Config{Switch: "bridge " + o.Bridge, Ports: dev.PortNames(), Live: true}
+	for i := range dev.Ports {
+		cfg.Configured = append(cfg.Configured, dev.Ports[i].Speed != 0)
+	}
 	if dev.Counters.Overhead != nil {
 		cfg.Overhead = *dev.Counters.Overhead
 	}
