@@ -54,7 +54,7 @@ type deviceResult struct {
 type fleetPort struct {
 	Name     string                      `json:"name"`
 	Speed    uint64                      `json:"speed_bps"`
-	Override bool                        `json:"speed_override"` // it is the capacity, whatever the device reports
+	Override bool                        `json:"overrides_device"` // it is the capacity, whatever the device reports
 	MTU      int                         `json:"mtu_bytes"`
 	Action   string                      `json:"action"`
 	Strip    bool                        `json:"strip_retired"`

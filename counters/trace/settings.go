@@ -12,9 +12,9 @@ import (
 // Settings are how readings become buckets: what Play needs beside the readings to give
 // what the recording agent got. They hold no address and no secret.
 type Settings struct {
-	SpeedsBPS      map[string]uint64 `json:"speeds_bps,omitempty"`      // configured speeds by port
-	Overrides      []string          `json:"speed_overrides,omitempty"` // ports whose capacity that is, whatever the samples say
-	Estimator      string            `json:"estimator,omitempty"`       // raw, ewma or dre
+	SpeedsBPS      map[string]uint64 `json:"speeds_bps,omitempty"` // configured speeds by port
+	Overrides      []string          `json:"overrides,omitempty"`  // ports whose capacity that is, whatever the samples say
+	Estimator      string            `json:"estimator,omitempty"`  // raw, ewma or dre
 	TimeConstantNS int64             `json:"time_constant_ns,omitempty"`
 	RefreshNS      int64             `json:"refresh_ns,omitempty"` // the documented period
 	Overhead       *uint8            `json:"overhead,omitempty"`   // in bytes, over what the samples say
