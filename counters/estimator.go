@@ -231,7 +231,7 @@ func (e *Estimator) discontinuity(s *Sample) string {
 	switch p := &e.prev; {
 	case s.Epoch != p.Epoch:
 		return "counters restarted"
-	case Capacity(e.cfg.Speed, s.Speed) > Capacity(e.cfg.Speed, p.Speed): // a window has the smallest capacity of its time
+	case s.Speed != p.Speed && Capacity(e.cfg.Speed, s.Speed) > Capacity(e.cfg.Speed, p.Speed): // a window has the smallest capacity of its time
 		return "link speed changed"
 	case s.Bits != p.Bits || s.Overhead != p.Overhead:
 		return "counter changed its kind"
