@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type script struct {
 	last   time.Time
 	octets uint64
 	rate   uint64 // bit/s
+	speed  uint64 // bit/s; 0: 1 Gbit/s
 	down   bool
 	port   error         // this port cannot be read
 	device error         // nothing can be read
@@ -55,7 +57,7 @@ func (s *script) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	if s.device != nil {
 		return nil, s.device
 	}
-	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: 1e9, Up: !s.down, At: now, Bits: 64, Live: true, Err: s.port}), nil
+	return append(dst[:0], counters.Sample{Port: "swp1", Octets: s.octets, Speed: cmp.Or(s.speed, 1e9), Up: !s.down, At: now, Bits: 64, Live: true, Err: s.port}), nil
 }
 
 func (*script) Close() error { return nil }

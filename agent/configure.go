@@ -270,7 +270,7 @@ func sameSource(a, b *running) bool {
 		return false
 	}
 	for i := range a.dev.Ports {
-		if p, q := &a.dev.Ports[i], &b.dev.Ports[i]; p.Name != q.Name || p.Speed != q.Speed {
+		if p, q := &a.dev.Ports[i], &b.dev.Ports[i]; p.Name != q.Name || !p.SameSpeed(q) {
 			return false
 		}
 	}
@@ -305,7 +305,7 @@ func (a *Agent) continueFrom(old *Agent, sameSource bool) {
 	}
 	for i := range a.ports {
 		for k := range old.ports {
-			if p, q := &a.ports[i], &old.ports[k]; p.cfg.Name == q.cfg.Name && p.cfg.Speed == q.cfg.Speed {
+			if p, q := &a.ports[i], &old.ports[k]; p.cfg.Name == q.cfg.Name && p.cfg.SameSpeed(&q.cfg) {
 				p.continueFrom(q, a.hash == old.hash)
 			}
 		}

@@ -56,7 +56,7 @@ func (a *Agent) supervise(samples []counters.Sample) {
 	for i := range a.ports {
 		p := &a.ports[i]
 		if next < len(a.measured) && a.measured[next].Port == p.cfg.Name {
-			p.supervised.compare(&samples[i], &a.measured[next])
+			p.supervised.compare(&samples[i], &a.measured[next], p.view.Now.Capacity)
 			next++
 		}
 		switch v := &p.supervised; {
@@ -64,26 +64,18 @@ func (a *Agent) supervise(samples []counters.Sample) {
 		case v.missed != "":
 			p.state, p.code, p.reason = api.StateStale, findings.PassedBy, v.missed
 		case v.measured.Before != "":
-			p.code, p.reason = findings.RunsBefore, joined(v.measured.Before, joined(v.measured.Coarse, p.reason))
+			p.code, p.reason = findings.RunsBefore, findings.Join(v.measured.Before, findings.Join(v.measured.Coarse, p.reason))
 		case v.measured.Coarse != "":
-			p.code, p.reason = findings.Coarse, joined(v.measured.Coarse, p.reason)
+			p.code, p.reason = findings.Coarse, findings.Join(v.measured.Coarse, p.reason)
 		}
 	}
-}
-
-// joined is one reason and what else there is.
-func joined(reason, more string) string {
-	if reason == "" || more == "" {
-		return reason + more
-	}
-	return reason + "; " + more
 }
 
 // compare takes in one reading. The data plane counts no less than the counters where no
 // frame goes around it; more, where its queue has dropped some, which understates ABW alone.
 // Counters that miss bits notice less, but nothing that is not so; those that may have more
 // than was sent are not compared.
-func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
+func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement, capacity uint64) {
 	restarted := m.Bytes < v.measured.Bytes
 	v.measured = *m
 	if s.Err != nil || !s.Up || s.Inflated || v.windows == 0 || s.Epoch != v.since.Epoch || restarted || s.Octets < v.since.Octets || s.Packets < v.since.Packets {
@@ -92,7 +84,7 @@ func (v *supervision) compare(s *counters.Sample, m *vendors.Measurement) {
 	}
 	counted := s.Octets - v.since.Octets + uint64(s.Overhead)*(s.Packets-v.since.Packets)
 	own := m.Bytes - v.bytes
-	allowed := counted/50 + inFlightBytes + uint64(float64(s.Speed)/8*inFlightNS/1e9)
+	allowed := counted/50 + inFlightBytes + uint64(float64(capacity)/8*inFlightNS/1e9)
 	switch v.windows++; {
 	case own+allowed < counted:
 		v.missed = fmt.Sprintf("%d of %d bytes that it sent went around the data plane (another BPF program, XDP redirect, AF_XDP or offloaded forwarding): it would advertise more than there is", counted-own, counted)

@@ -54,7 +54,7 @@ func TestSupervision(t *testing.T) {
 			if s.Inflated || strings.HasSuffix(tc.name, "inexact") {
 				s.Degraded = "why"
 			}
-			v.compare(&s, &vendors.Measurement{Bytes: tc.own(counted, second)})
+			v.compare(&s, &vendors.Measurement{Bytes: tc.own(counted, second)}, s.Speed)
 			if v.missed == "" {
 				got += "."
 				continue

@@ -118,7 +118,7 @@ func PipelineConfig(prof *quantize.Profile, pol *inventory.Policy, dev *inventor
 		}
 	}
 	for _, p := range dev.Ports {
-		c.Ports = append(c.Ports, counters.PipelinePort{Name: p.Name, Speed: p.Speed})
+		c.Ports = append(c.Ports, counters.PipelinePort{Name: p.Name, Speed: p.Speed, Override: p.SpeedOverride})
 	}
 	return c, nil
 }
@@ -175,6 +175,9 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.state = api.StateStale
 	default:
 		p.state = api.StateWaiting
+	}
+	if p.view.Slow != 0 && p.state == api.StateLive && s.Err == nil {
+		p.code, p.reason = findings.SlowLink, findings.Join(findings.SlowLinkReason(p.cfg.Speed, p.view.Slow), p.reason)
 	}
 }
 

@@ -45,6 +45,7 @@ type Freshness struct {
 	Read     time.Duration // the longest reading
 	Note     string        // what is wrong with the configured interval, or why they were not read; "" for nothing
 	Ports    map[string]string
+	Findings []findings.Finding // of the device's links
 }
 
 // Options are what an assessment is asked for.
@@ -224,7 +225,7 @@ func (a *assessor) find(code findings.Code, level findings.Level, device string,
 // device assesses one device by itself.
 func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	own := seen.Facts.Updates(a.fleet.Profile.TPID)
-	a.out.Findings = append(a.out.Findings, seen.Measure(a.fleet, dev)...)
+	a.out.Findings = append(append(a.out.Findings, seen.Measure(a.fleet, dev)...), seen.Counters.Findings...)
 	d.dev, d.seen = dev, seen
 	a.decide(d)
 	update := seen.Facts.Updates(a.fleet.Profile.TPID)

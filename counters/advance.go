@@ -36,7 +36,7 @@ const (
 // that is off) was not: a counter that went down by that much did not wrap, and one
 // that went up did not count.
 func advance(prev, s *Sample, capacity uint64, gap time.Duration) (octets, packets uint64, why string) {
-	capacity = max(capacity, s.Speed) // what is configured may be a part of the link
+	capacity = max(capacity, prev.Speed, s.Speed) // what is configured may be a part of the link, and what is reported nonsense
 	limit := sendable(capacity, gap)
 	wide := s.Bits != 32
 	if !wide && limit >= 1<<32 {

@@ -19,7 +19,7 @@ const (
 	// is a valid statement and not a failure.
 	Down
 	// Discontinuity is a window that cannot be computed because the counter
-	// restarted, or the port's speed changed, inside it; the next window
+	// restarted, or the port became faster, inside it; the next window
 	// starts here.
 	Discontinuity
 	// NoProgress is a reading that is not later than the one before: the same

@@ -13,8 +13,7 @@ type EstimatorConfig struct {
 	// or at the beginning, the next one may come so soon that a window says nothing about Δt. Nor
 	// does one whose Error is as long as it is: then it is up to three times Δt long. 0 takes any.
 	Least time.Duration
-	// Speed is the capacity C in bit/s; it overrides what the samples say. 0
-	// takes theirs.
+	// Speed is the configured speed in bit/s, 0 where none is. See Capacity.
 	Speed uint64
 	// Tau is the time constant of EWMA and DRE; 0 takes the Interval.
 	Tau time.Duration
@@ -38,6 +37,8 @@ type Estimator struct {
 	cfg  EstimatorConfig
 	prev Sample // the newest usable reading
 	have bool   // prev holds one
+
+	reported uint64 // the speed that the newest reading has which did not fail
 
 	// octets and packets count from where this estimator started: wraps are
 	// resolved one gap at a time, so that a window may hold several.
@@ -80,10 +81,10 @@ func (e *Estimator) configure(cfg EstimatorConfig) {
 func (e *Estimator) Update(s Sample) Estimate { return e.update(&s) }
 
 func (e *Estimator) update(s *Sample) Estimate {
-	est := Estimate{Start: s.At, End: s.At, Capacity: s.Speed, Reason: s.Degraded}
-	if e.cfg.Speed != 0 {
-		est.Capacity = e.cfg.Speed
+	if s.Err == nil {
+		e.reported = s.Speed
 	}
+	est := Estimate{Start: s.At, End: s.At, Capacity: Capacity(e.cfg.Speed, e.reported), Reason: s.Degraded}
 	if s.Err != nil {
 		return est.as(Error, s.Err.Error())
 	}
@@ -129,7 +130,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 		e.restart(s)
 		return est.as(Discontinuity, "the device's clock stepped")
 	}
-	octets, packets, why := advance(&e.prev, s, est.Capacity, gap+s.StepError+e.prev.Within+s.Within+max(e.prev.Lag, s.Lag))
+	octets, packets, why := advance(&e.prev, s, max(est.Capacity, e.cfg.Speed), gap+s.StepError+e.prev.Within+s.Within+max(e.prev.Lag, s.Lag))
 	if why != "" {
 		e.restart(s)
 		est.State, est.Reason = Discontinuity, why
@@ -230,7 +231,7 @@ func (e *Estimator) discontinuity(s *Sample) string {
 	switch p := &e.prev; {
 	case s.Epoch != p.Epoch:
 		return "counters restarted"
-	case e.cfg.Speed == 0 && s.Speed != p.Speed:
+	case s.Speed != p.Speed && Capacity(e.cfg.Speed, s.Speed) > Capacity(e.cfg.Speed, p.Speed): // a window has the smallest capacity of its time
 		return "link speed changed"
 	case s.Bits != p.Bits || s.Overhead != p.Overhead:
 		return "counter changed its kind"

@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -21,8 +22,9 @@ type PipelineConfig struct {
 
 // PipelinePort is a port of a PipelineConfig.
 type PipelinePort struct {
-	Name  string
-	Speed uint64 // capacity in bit/s; 0 takes the samples'
+	Name     string
+	Speed    uint64 // EstimatorConfig.Speed
+	Override bool   // Speed is the capacity, whatever the samples say
 }
 
 // Pipeline is the way from a device's samples to what its ports advertise: refresh
@@ -45,6 +47,7 @@ type PortState struct {
 	Now     Estimate      // of the newest sample
 	Last    Estimate      // the newest one that is Valid; zero before the first
 	Known   bool          // there has been one
+	Slow    uint64        // the speed that the device reports, in bit/s, where it is less than the configured one; else 0
 	Signals []SignalState // of Last
 }
 
@@ -77,6 +80,11 @@ func NewPipeline(cfg PipelineConfig) (*Pipeline, error) {
 
 // Observe takes one reading in, before Take has its samples one by one.
 func (p *Pipeline) Observe(samples []Sample) {
+	for i := range min(len(samples), len(p.cfg.Ports)) {
+		if port, s := &p.cfg.Ports[i], &samples[i]; port.Override || s.Speed == 0 {
+			s.Speed = cmp.Or(port.Speed, s.Speed)
+		}
+	}
 	p.refresh.Observe(samples)
 	if p.cfg.Overhead != nil {
 		for i := range samples {
@@ -90,6 +98,12 @@ func (p *Pipeline) Observe(samples []Sample) {
 func (p *Pipeline) Take(i int, s *Sample) *PortState {
 	port := &p.ports[i]
 	port.state.Now = port.avg.Update(*s)
+	if s.Err == nil {
+		port.state.Slow = 0
+		if s.Up && s.Speed < p.cfg.Ports[i].Speed {
+			port.state.Slow = s.Speed
+		}
+	}
 	if port.state.Now.State.Valid() {
 		port.state.Last, port.state.Known = port.state.Now, true
 		port.advertise(p.cfg.Tables)
@@ -143,7 +157,7 @@ func (p *Pipeline) Continue(i int, old *Pipeline, k int) {
 	port, from := &p.ports[i], &old.ports[k]
 	port.avg = from.avg
 	port.avg.configure(p.estimator(i))
-	port.state.Now, port.state.Last, port.state.Known = from.state.Now, from.state.Last, from.state.Known
+	port.state.Now, port.state.Last, port.state.Known, port.state.Slow = from.state.Now, from.state.Last, from.state.Known, from.state.Slow
 	if port.state.Known {
 		port.advertise(p.cfg.Tables)
 	}

@@ -11,7 +11,7 @@ type Sample struct {
 	Port    string    // the device's name of the port
 	Octets  uint64    // bytes sent, as the source counts them (see Overhead)
 	Packets uint64    // frames sent
-	Speed   uint64    // capacity C in bit/s; 0 where the source does not know
+	Speed   uint64    // the device's own speed of the port in bit/s, whatever is configured; 0 where it does not say
 	Up      bool      // the link can carry frames
 	At      time.Time // the device's timestamp, or the midpoint of the reading
 	Bits    uint8     // width of the octet counter: 64 or 32

@@ -98,6 +98,9 @@ func openOVS(dev *inventory.Device) (counters.Source, error) {
 		return nil, errors.New("the ovs source needs to know the bridge: add management: {ovs: {bridge: NAME}}")
 	}
 	cfg := openflow.Config{Switch: "bridge " + o.Bridge, Ports: dev.PortNames(), Live: true}
+	for i := range dev.Ports {
+		cfg.Configured = append(cfg.Configured, dev.Ports[i].Speed != 0)
+	}
 	if dev.Counters.Overhead != nil {
 		cfg.Overhead = *dev.Counters.Overhead
 	}
@@ -132,17 +135,13 @@ func openOpenFlow(dev *inventory.Device) (counters.Source, error) {
 	return openflow.New(cfg)
 }
 
-// openSONiC opens COUNTERS_DB of a device. Speeds that the file knows are the
-// link's; what it does not know the switch does.
+// openSONiC opens COUNTERS_DB of a device.
 func openSONiC(dev *inventory.Device) (counters.Source, error) {
 	db, err := sonic.Redis(vendors.Config{Device: *dev})
 	if err != nil {
 		return nil, err
 	}
-	cfg := soniccounters.Config{Redis: db, Overhead: dev.Counters.Overhead}
-	for i := range dev.Ports {
-		cfg.Ports = append(cfg.Ports, soniccounters.Port{Name: dev.Ports[i].Name, Speed: dev.Ports[i].Speed})
-	}
+	cfg := soniccounters.Config{Redis: db, Overhead: dev.Counters.Overhead, Ports: dev.PortNames()}
 	src, err := soniccounters.New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, db.Close()) // not a nil *Source in a Source that is not nil

@@ -18,7 +18,7 @@ func openLinux(prof *quantize.Profile, dev *inventory.Device) (counters.Source, 
 	cfg := linux.Config{}
 	for _, p := range dev.Ports {
 		cfg.Ports = append(cfg.Ports, linux.Port{
-			Name: p.Name, Speed: p.Speed,
+			Name: p.Name, Speed: p.Speed, Override: p.SpeedOverride,
 			// The kernel moves such tags out of the frame, where its counters
 			// miss them.
 			Tagged: prof.TPID == 0x88a8,

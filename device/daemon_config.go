@@ -254,7 +254,7 @@ func (t *Daemon) configChange(have, want vendors.Setup) string {
 		if p.StripRetired != q.StripRetired {
 			retired = append(retired, p.Name)
 		}
-		if p.Speed != q.Speed {
+		if !p.SameSpeed(q) {
 			speeds = append(speeds, p.Name)
 		}
 		for _, sig := range quantize.Signals {

@@ -107,6 +107,7 @@ var (
 var (
 	CountersFail      = code("counters-fail", "the counters of the port cannot be used")
 	CountersInexact   = code("counters-inexact", "the counters miss some bits: the reason says which")
+	SlowLink          = code("slow-link", "the device reports less speed of the port than the fleet file has: the smaller one is its capacity")
 	CountersStopped   = code("counters-stopped", "no counter of the device has moved for longer than its refreshes take")
 	CountersUnchanged = code("counters-unchanged", "the reading repeats the one before: the source has not refreshed")
 	CountersRestarted = code("counters-restarted", "the counters restarted, or changed their meaning, inside the window")

@@ -53,6 +53,14 @@ func (f Finding) String() string {
 	return f.Reason
 }
 
+// Join is one reason and what else there is; either may be "".
+func Join(reason, more string) string {
+	if reason == "" || more == "" {
+		return reason + more
+	}
+	return reason + "; " + more
+}
+
 // Merge puts findings together that differ in ports and peers alone, in the order
 // in which they come.
 func Merge(list []Finding) []Finding {

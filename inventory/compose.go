@@ -299,7 +299,7 @@ func (c *compiler) composePort(chain []*layered[deviceKeys], entries []*layered[
 	}
 	lost := v.isLost("lm") || slices.ContainsFunc(chain, func(l *layered[deviceKeys]) bool { return l.isLost("port") })
 	out := &composedPort{
-		port:  Port{Speed: v.keys.Speed, MTU: v.keys.MTU, Action: vlanrules.Update},
+		port:  Port{Speed: cmp.Or(v.keys.Speed.Override, v.keys.Speed.given), SpeedOverride: v.keys.Speed.Override != 0, MTU: v.keys.MTU, Action: vlanrules.Update},
 		about: portOrigins{v.originOf("name"), v.originOf("speed"), v.originOf("mtu"), v.originOf("action"), v.originOf("lm"), v.originOf("strip_retired"), notGiven},
 		lm:    givenLM{v.keys.LM.spec, lost},
 	}

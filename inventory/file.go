@@ -174,14 +174,50 @@ func (*groupMap) form() *schema {
 func (*groupMap) writeTo(*writer) {} // devices have been given what their groups say
 
 type portKeys struct {
-	_            struct{} `doc:"An egress port."`
-	Name         string   `key:"name,need" is:"ports" hint:"the device's own name of the port" doc:"The device's own name of the port; swp[1-32] stands for 32."`
-	Speed        uint64   `key:"speed" is:"speed" doc:"Its capacity, e.g. 100G; asked of the device unless given."`
-	MTU          int      `key:"mtu" is:"mtu" doc:"Its MTU in bytes, as the device's own configuration has it."`
-	Action       string   `key:"action" words:"update passthrough strip" doc:"What it does with the tag; update unless given."`
-	LM           portLM   `key:"lm" doc:"Its locator, or values of some of the locator's fields; csig allocates what is not given."`
-	StripRetired *bool    `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
-	Peer         string   `key:"peer" is:"peers" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
+	_            struct{}  `doc:"An egress port."`
+	Name         string    `key:"name,need" is:"ports" hint:"the device's own name of the port" doc:"The device's own name of the port; swp[1-32] stands for 32."`
+	Speed        portSpeed `key:"speed" doc:"Its capacity, e.g. 100G, or what the device reports where that is less; asked of the device unless given. {override: 100G} is its capacity whatever the device reports."`
+	MTU          int       `key:"mtu" is:"mtu" doc:"Its MTU in bytes, as the device's own configuration has it."`
+	Action       string    `key:"action" words:"update passthrough strip" doc:"What it does with the tag; update unless given."`
+	LM           portLM    `key:"lm" doc:"Its locator, or values of some of the locator's fields; csig allocates what is not given."`
+	StripRetired *bool     `key:"strip_retired" doc:"Whether tags of the profile's retired TPIDs end here; so it is, unless given, where the peer is no device of the fleet. A port with action: strip removes them in any case."`
+	Peer         string    `key:"peer" is:"peers" doc:"The other end of its cable: \"DEVICE:PORT\", or a host's name."`
+}
+
+// portSpeed is a speed in the file, or one that overrides what the device reports.
+type portSpeed struct {
+	_        struct{} `doc:"A speed in place of what the device reports."`
+	Override uint64   `key:"override,need" is:"speed" hint:"a speed: {override: 10G}; or speed: 10G, where the device reports no nonsense" doc:"Its capacity, whatever the device reports: for a device that reports nonsense."`
+	given    uint64   // alone
+}
+
+// speedOf is a port's speed as the file has it.
+func speedOf(p *Port) portSpeed {
+	if p.SpeedOverride {
+		return portSpeed{Override: p.Speed}
+	}
+	return portSpeed{given: p.Speed}
+}
+
+func (s *portSpeed) readFrom(r *reader, n ast.Node, what string) (ok bool) {
+	if _, mapping := n.(ast.MapNode); mapping {
+		_, ok = r.readKeys(n, what, s)
+		return ok && s.Override != 0
+	}
+	s.given, ok = parsed(r, n, what, parseSpeed)
+	return ok
+}
+
+func (*portSpeed) form() *schema {
+	return anyForm(speedForm(), keysOf[portSpeed]().schema())
+}
+
+func (s *portSpeed) writeTo(w *writer) {
+	if s.Override != 0 {
+		w.flowKeys(s)
+		return
+	}
+	w.out = append(w.out, FormatSpeed(s.given)...)
 }
 
 // Check wants as many peers as ports.

@@ -106,9 +106,12 @@ const LeaseNone Lease = "none"
 // Port is one egress port.
 type Port struct {
 	Name   string
-	Speed  uint64 // capacity C in bit/s; 0: ask the device
+	Speed  uint64 // configured, in bit/s; 0: ask the device. Its capacity is the smaller of this and what the device reports
 	MTU    int    // bytes, as the device's own configuration counts them; 0: ask the device
 	Action vlanrules.Action
+
+	// SpeedOverride is whether Speed is its capacity, whatever the device reports.
+	SpeedOverride bool
 
 	// LM is the locator to write, for each signal of the profile: given, or
 	// allocated. Ports with the same share one map, so it is not to be changed.
@@ -119,6 +122,19 @@ type Port struct {
 	// the action is another than strip, which removes them anyway. It is so for
 	// every port that is not known to face a device, unless the file says otherwise.
 	StripRetired bool
+}
+
+// SameSpeed reports whether q has the same speed in the file.
+func (p *Port) SameSpeed(q *Port) bool {
+	return p.Speed == q.Speed && p.SpeedOverride == q.SpeedOverride
+}
+
+// SpeedText is its speed as the file has it: "10G", "{override: 10G}", or "" for none.
+func (p *Port) SpeedText() string {
+	if p.SpeedOverride {
+		return "{override: " + FormatSpeed(p.Speed) + "}"
+	}
+	return FormatSpeed(p.Speed)
 }
 
 // Host is an end of the network: a machine with CSIG in its stack, or without.

@@ -133,6 +133,9 @@ func (w *hashWriter) device(d *Device) {
 		p := &d.Ports[i]
 		w.text(p.Name, p.Peer.Device, p.Peer.Port)
 		w.number(p.Speed, uint64(p.MTU), uint64(p.Action), uint64(len(p.LM)))
+		if p.SpeedOverride { // so that fleets without any keep the hash they had
+			w.text("override")
+		}
 		for _, sig := range quantize.Signals {
 			if lm, ok := p.LM[sig]; ok {
 				w.number(uint64(sig), uint64(lm))

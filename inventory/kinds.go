@@ -129,7 +129,7 @@ func namedKind(is, argument string) *kind {
 	case "mtu":
 		return checkedKind(func() *schema { return numberForm(minMTU, maxMTU) }, parseMTU, writeNumber)
 	case "speed":
-		return checkedKind(func() *schema { return textForm(`^[0-9.]+ *[A-Za-z/]+$`) }, parseSpeed, func(w *writer, v reflect.Value) {
+		return checkedKind(speedForm, parseSpeed, func(w *writer, v reflect.Value) {
 			w.out = append(w.out, FormatSpeed(v.Uint())...)
 		})
 	case "margin":

@@ -41,6 +41,35 @@ devices:
 	}
 }
 
+// TestSpeedOverride: a layer says either a speed or one that overrides the device's, and is
+// written, shown and hashed as it is.
+func TestSpeedOverride(t *testing.T) {
+	text := `format: csig.fleet/v1
+profile: {name: x, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-10G}}}
+defaults: {platform: linux, port: {speed: {override: 25Gbit/s}}}
+devices:
+  - {name: a, ports: [{name: p1}, {name: p2, speed: 10G}, {name: p3, speed: {override: 2.5G}}]}
+`
+	f := parse(t, text)
+	want := []Port{{Speed: 25e9, SpeedOverride: true}, {Speed: 10e9}, {Speed: 2.5e9, SpeedOverride: true}}
+	for i, p := range f.Devices[0].Ports {
+		if p.Speed != want[i].Speed || p.SpeedOverride != want[i].SpeedOverride {
+			t.Errorf("%s: %d, override %v; want %+v", p.Name, p.Speed, p.SpeedOverride, want[i])
+		}
+	}
+	roundTrip(t, f)
+	out, err := Marshal(f)
+	if err != nil || !strings.Contains(string(out), "speed: {override: 25G}") || !strings.Contains(string(out), "speed: 10G") || !strings.Contains(string(out), "speed: {override: 2.5G}") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if same := parse(t, strings.Replace(text, "{override: 25Gbit/s}", "25G", 1)); same.Hash() == f.Hash() {
+		t.Error("the hash is the same without the override")
+	}
+	if o := f.PortOrigins(PortRef{"a", "p3"})["speed"]; o.Line != 5 || o.Layer == "" {
+		t.Errorf("its origin is %+v", o)
+	}
+}
+
 // TestLayersOfOneGroup: what one device says of its ports concerns no other of its
 // group, and a range of one namespace is that one.
 func TestLayersOfOneGroup(t *testing.T) {

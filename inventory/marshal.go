@@ -80,7 +80,7 @@ func Show(f *Fleet) ([]byte, error) {
 
 // keysOf is a port as the file has it.
 func (f *Fleet) keysOf(p *Port) portKeys {
-	out := portKeys{Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Peer: p.Peer.String()}
+	out := portKeys{Name: p.Name, Speed: speedOf(p), MTU: p.MTU, Action: p.Action.String(), Peer: p.Peer.String()}
 	if p.StripRetired != f.stripsRetired(p) {
 		out.StripRetired = &p.StripRetired
 	}

@@ -250,6 +250,7 @@ func drawPorts(t *rapid.T, f *Fleet, devices []string, d *Device) {
 			Speed:  rapid.SampledFrom([]uint64{0, 1, 999, 25e8, 10e9, 16e11, 123456789}).Draw(t, "speed"),
 			Action: rapid.SampledFrom([]vlanrules.Action{vlanrules.Update, vlanrules.Passthrough, vlanrules.Strip}).Draw(t, "action"),
 		}
+		p.SpeedOverride = p.Speed != 0 && rapid.Bool().Draw(t, "override")
 		p.MTU = rapid.SampledFrom([]int{0, 1500, 9216}).Draw(t, "mtu")
 		if rapid.Bool().Draw(t, "peer") {
 			p.Peer = Peer{Device: word.Draw(t, "peer device")}

@@ -114,6 +114,8 @@ func numberForm(least, most int) *schema {
 	return &schema{Type: []string{"integer", "string"}, Pattern: wholeNumber.String(), Minimum: &least, Maximum: &most}
 }
 
+func speedForm() *schema { return textForm(`^[0-9.]+ *[A-Za-z/]+$`) }
+
 func tpidForm() *schema {
 	least, most := 0x600, 0xffff
 	return &schema{Type: []string{"integer", "string"}, Pattern: hexNumber.String(), Minimum: &least, Maximum: &most}

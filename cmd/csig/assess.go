@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -193,9 +194,13 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 	f.Period, f.Read = res.Refresh.Period, time.Duration(res.ReadMaxNS)
 	f.Ports = map[string]string{}
 	for _, p := range res.Ports {
-		if p.State != "" && p.Note != "" {
-			f.Ports[p.Port] = p.Note
+		if p.State != "" && p.other != "" {
+			f.Ports[p.Port] = p.other
+		}
+		if p.slow != "" {
+			f.Findings = append(f.Findings, findings.Finding{Code: findings.SlowLink, Level: findings.Warning, Device: d.Name, Ports: []string{p.Port}, Reason: p.slow})
 		}
 	}
+	f.Findings = findings.Merge(f.Findings)
 	return f
 }

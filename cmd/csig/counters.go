@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -133,12 +134,14 @@ type portResult struct {
 	State    string   `json:"state"`
 	measured
 	Note string `json:"note"`
+
+	slow, other string // of the note: findings.SlowLink, and the rest
 }
 
 // measured is what was measured of a port in its newest complete window; null before
 // the first.
 type measured struct {
-	SpeedBPS      *uint64        `json:"speed_bps"` // the fleet file's, else the source's; null while unknown
+	SpeedBPS      *uint64        `json:"speed_bps"` // the capacity; null while unknown
 	LoadBPS       *uint64        `json:"load_bps"`
 	ABWBPS        *uint64        `json:"abw_bps"`
 	WindowNS      *int64         `json:"window_ns"` // the achieved Δt of load and ABW
@@ -319,16 +322,26 @@ func known(n uint64) *uint64 {
 	return &n
 }
 
+// slowLink is why the capacity of a port is less than the fleet file's speed, "" where it is not.
+func slowLink(s *counters.PortState, speed uint64) string {
+	if s.Slow == 0 || s.Now.State == counters.Error {
+		return ""
+	}
+	return findings.SlowLinkReason(speed, s.Slow)
+}
+
 // portOf is a port after its last reading; speed is the fleet file's.
 func portOf(s *counters.Sample, v *fleet.PortView, speed uint64) portResult {
-	p := portResult{Port: v.Port, State: v.Now.State.String(), Note: v.Now.Reason, Members: []string{}}
+	p := portResult{Port: v.Port, State: v.Now.State.String(), Members: []string{}}
 	if s.Err != nil {
-		p.Note, p.measured = s.Err.Error(), measured{SpeedBPS: known(speed), Signals: []replaySignal{}}
+		p.other = s.Err.Error()
+		p.Note, p.measured = p.other, measured{SpeedBPS: known(speed), Signals: []replaySignal{}}
 		return p
 	}
 	p.Up, p.Octets, p.Packets, p.Bits, p.Overhead = &s.Up, &s.Octets, &s.Packets, &s.Bits, &s.Overhead
-	p.Note = cmp.Or(p.Note, s.Degraded)
-	p.measured = measuredOf(v, cmp.Or(speed, s.Speed))
+	p.slow, p.other = slowLink(&v.PortState, speed), cmp.Or(v.Now.Reason, s.Degraded)
+	p.Note = findings.Join(p.slow, p.other)
+	p.measured = measuredOf(v, counters.Capacity(speed, s.Speed))
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 )
 
 // watchSpread is how durations are spread; of a histogram whose classes are a fifth
@@ -185,7 +186,7 @@ func (w *watch) deviceLine(i int, now time.Time, views *[]fleet.PortView) watchD
 }
 
 func watchPortOf(v *fleet.PortView, speed uint64, now time.Time) watchPort {
-	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: v.Now.Reason, measured: measuredOf(v, cmp.Or(v.Now.Capacity, speed))}
+	p := watchPort{Port: v.Port, State: v.Now.State.String(), Reason: findings.Join(slowLink(&v.PortState, speed), v.Now.Reason), measured: measuredOf(v, cmp.Or(v.Now.Capacity, speed))}
 	if v.Now.End.IsZero() {
 		p.State = "unread"
 	}

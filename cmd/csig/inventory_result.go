@@ -52,15 +52,16 @@ type deviceResult struct {
 }
 
 type fleetPort struct {
-	Name    string                      `json:"name"`
-	Speed   uint64                      `json:"speed_bps"`
-	MTU     int                         `json:"mtu_bytes"`
-	Action  string                      `json:"action"`
-	Strip   bool                        `json:"strip_retired"`
-	LM      map[string]uint16           `json:"lm"`
-	Locator map[string]string           `json:"locator"`
-	Peer    string                      `json:"peer"`
-	Origins map[string]inventory.Origin `json:"origins,omitempty"`
+	Name     string                      `json:"name"`
+	Speed    uint64                      `json:"speed_bps"`
+	Override bool                        `json:"overrides_device"` // it is the capacity, whatever the device reports
+	MTU      int                         `json:"mtu_bytes"`
+	Action   string                      `json:"action"`
+	Strip    bool                        `json:"strip_retired"`
+	LM       map[string]uint16           `json:"lm"`
+	Locator  map[string]string           `json:"locator"`
+	Peer     string                      `json:"peer"`
+	Origins  map[string]inventory.Origin `json:"origins,omitempty"`
 }
 
 type fleetHost struct {
@@ -103,7 +104,7 @@ func newFleetResult(f *inventory.Fleet, only string, resolved bool) fleetResult 
 		for j := range d.Ports {
 			p := &d.Ports[j]
 			port := fleetPort{
-				Name: p.Name, Speed: p.Speed, MTU: p.MTU, Action: p.Action.String(), Strip: p.StripRetired, Peer: p.Peer.String(),
+				Name: p.Name, Speed: p.Speed, Override: p.SpeedOverride, MTU: p.MTU, Action: p.Action.String(), Strip: p.StripRetired, Peer: p.Peer.String(),
 				LM: make(map[string]uint16), Locator: make(map[string]string),
 			}
 			for sig, lm := range p.LM {
@@ -210,7 +211,7 @@ func printResolved(w io.Writer, f *inventory.Fleet, only string) error {
 			p := &d.Ports[j]
 			from := f.PortOrigins(inventory.PortRef{Device: d.Name, Port: p.Name})
 			row("  ", "port", p.Name, from, "name")
-			row("    ", "speed", inventory.FormatSpeed(p.Speed), from, "speed")
+			row("    ", "speed", p.SpeedText(), from, "speed")
 			row("    ", "mtu", fmt.Sprint(p.MTU), from, "mtu")
 			row("    ", "action", p.Action.String(), from, "action")
 			for _, sig := range carried(f) {

@@ -233,7 +233,7 @@ func printDevice(w io.Writer, f *inventory.Fleet, d *inventory.Device) error {
 		if p.MTU != 0 {
 			mtu = fmt.Sprint(p.MTU)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s", p.Name, orDash(inventory.FormatSpeed(p.Speed)), mtu, p.Action)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s", p.Name, orDash(p.SpeedText()), mtu, p.Action)
 		for _, sig := range signals {
 			lm, ok := p.LM[sig]
 			if !ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
@@ -99,6 +100,9 @@ func traceSettings(file *inventory.Fleet, dev *inventory.Device) (*trace.Setting
 	for _, p := range d.Ports {
 		if p.Speed > 0 {
 			s.SpeedsBPS[p.Name] = p.Speed
+		}
+		if p.Override {
+			s.Overrides = append(s.Overrides, p.Name)
 		}
 	}
 	for _, b := range d.Tables {
@@ -276,9 +280,9 @@ func fleetTables(file, device string, cfg *counters.PipelineConfig) error {
 			return err
 		}
 		for i := range cfg.Ports {
-			cfg.Ports[i].Speed = 0
+			cfg.Ports[i].Speed, cfg.Ports[i].Override = 0, false
 			if p, ok := dev.Port(cfg.Ports[i].Name); ok {
-				cfg.Ports[i].Speed = p.Speed
+				cfg.Ports[i].Speed, cfg.Ports[i].Override = p.Speed, p.SpeedOverride
 			}
 		}
 		from.Ports, from.Tables = cfg.Ports, cfg.Tables
@@ -363,7 +367,7 @@ what each reading led to. The same trace and flags print the same, anywhere.`,
 			w := cmd.OutOrStdout()
 			res := replayResult{Format: "csig.replay/v1", Device: r.Header().Device, Note: r.Header().Note, Steps: []replayStep{}}
 			sum, err := trace.Play(r, cfg, func(s *trace.Step) error {
-				step := f.step(s)
+				step := f.step(s, cfg.Ports)
 				if asJSON {
 					res.Steps = append(res.Steps, step)
 					return nil
@@ -409,7 +413,7 @@ func suffix(before, text string) string {
 }
 
 // step puts one reading's outcome in the terms of the result.
-func (f *playFlags) step(s *trace.Step) replayStep {
+func (f *playFlags) step(s *trace.Step, ports []counters.PipelinePort) replayStep {
 	out := replayStep{Time: s.Read.UTC(), Ports: []replayPort{}}
 	if s.Err != nil {
 		out.Error = s.Err.Error()
@@ -420,7 +424,7 @@ func (f *playFlags) step(s *trace.Step) replayStep {
 		if len(f.ports) > 0 && !slices.Contains(f.ports, p.Port) {
 			continue
 		}
-		rp := replayPort{Port: p.Port, State: p.Now.State.String(), Reason: p.Now.Reason, Signals: []replaySignal{}}
+		rp := replayPort{Port: p.Port, State: p.Now.State.String(), Reason: findings.Join(slowLink(&p.PortState, ports[i].Speed), p.Now.Reason), Signals: []replaySignal{}}
 		if p.Now.State.Valid() {
 			load, abw, abwc := p.Now.Load(), p.Now.ABW, p.Now.ABWC
 			rp.LoadBPS, rp.ABWBPS, rp.ABWCPPM = &load, &abw, &abwc

@@ -15,9 +15,10 @@ type Config struct {
 type Port struct {
 	Name string // the interface's name
 
-	// Speed is the capacity in bit/s, where configuration knows it; 0 asks the
-	// kernel.
-	Speed uint64
+	// Speed is what is configured in bit/s, 0 where nothing is, and Override that it is the
+	// capacity whatever the kernel says. Samples have the kernel's speed all the same.
+	Speed    uint64
+	Override bool
 
 	// Tagged says that frames with an 802.1Q or 802.1ad tag, or with a CSIG tag
 	// whose TPID is 0x8100 or 0x88a8, are to be expected on this port.
@@ -30,7 +31,7 @@ type Facts struct {
 	Index     int      // the kernel's number of the interface, 0 while it does not exist
 	Device    string   // what kind of device it is: "veth", "pci", …
 	Counter   string   // what Octets and Packets are read from: "interface" or "qdisc tbf"
-	Speed     uint64   // bit/s, 0 where unknown
+	Speed     uint64   // that is the capacity, in bit/s, 0 where unknown
 	SpeedFrom string   // "configuration", "ethtool", "tbf rate" or "" where unknown
 	Degraded  string   // as in the samples
 	Notes     []string // what an operator should know, one sentence each

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csig-agent/csig/counters"
 )
 
 // wireOverhead is what a frame costs on an Ethernet wire beyond what Linux
@@ -15,7 +17,7 @@ type device struct {
 	kind, bus string
 	root      qdisc
 	offloads  offloads
-	linkSpeed uint64 // bit/s, of hardware only; 0 where unknown
+	linkSpeed uint64 // bit/s, of links only that are real; 0 where unknown
 }
 
 // offloads are the active features of an interface that make a counter differ
@@ -39,6 +41,10 @@ func (d *device) hardware() bool {
 	}
 	return true
 }
+
+// link reports whether the interface has a link of its own, whose speed its driver knows: that of a
+// virtual device is made up. A port of a switch chip behind another interface has one.
+func (d *device) link() bool { return d.hardware() || d.kind == "dsa" }
 
 // software reports whether the kernel itself counts what the interface sends. A
 // hardware driver may show what it fetched a second ago, and so may the kinds that
@@ -67,9 +73,10 @@ func (d *device) describe() string {
 // verdict is how a port is read.
 type verdict struct {
 	Facts
-	fromQdisc bool // its root qdisc's counter, else the interface's
-	inflated  bool // the counter may have more than was sent
-	live      bool // the counter is kept in software, so that each reading is current
+	reported  uint64 // the kernel's own speed, in bit/s: the link's or its shaper's; 0 where unknown
+	fromQdisc bool   // its root qdisc's counter, else the interface's
+	inflated  bool   // the counter may have more than was sent
+	live      bool   // the counter is kept in software, so that each reading is current
 }
 
 // decide chooses the counter and the capacity of a port; the package comment
@@ -143,23 +150,25 @@ func switchOff(features []string) string {
 	return "ethtool -K PORT " + strings.Join(features, " off ") + " off"
 }
 
-// capacity fills in the speed and returns in what way it is not quite right.
+// capacity fills in the speeds and returns in what way the capacity is not quite right.
 func capacity(p *Port, d *device, v *verdict) string {
-	if p.Speed != 0 {
+	from := ""
+	if d.linkSpeed != 0 {
+		v.reported, from = d.linkSpeed, "ethtool"
+	}
+	shaped := d.root.rate != 0 && (v.reported == 0 || d.root.rate < v.reported)
+	if shaped {
+		v.reported, from = d.root.rate, "tbf rate"
+	}
+	if p.Speed != 0 && (p.Override || counters.Capacity(p.Speed, v.reported) == p.Speed) {
 		v.Speed, v.SpeedFrom = p.Speed, "configuration"
 		return ""
 	}
-	if d.linkSpeed != 0 {
-		v.Speed, v.SpeedFrom = d.linkSpeed, "ethtool"
-	}
-	if d.root.rate == 0 || v.Speed != 0 && v.Speed <= d.root.rate {
+	v.Speed, v.SpeedFrom = v.reported, from
+	if !shaped || d.root.overhead == wireOverhead {
 		return ""
 	}
-	v.Speed, v.SpeedFrom = d.root.rate, "tbf rate"
-	if d.root.overhead == wireOverhead {
-		return ""
-	}
-	return fmt.Sprintf("capacity is the rate of its tbf, which takes a frame for %d bytes where the wire takes %d more than Linux counts: give tbf `overhead %d`, or set speed: for this port",
+	return fmt.Sprintf("capacity is the rate of its tbf, which takes a frame for %d bytes where the wire takes %d more than Linux counts: give tbf `overhead %d`, or set speed: {override: …} for this port",
 		d.root.overhead, wireOverhead, wireOverhead)
 }
 

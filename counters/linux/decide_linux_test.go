@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 )
@@ -15,13 +16,15 @@ func TestDecide(t *testing.T) {
 	wireTBF.overhead = 24
 	stab := qdisc{kind: "htb", counts: true, stab: true}
 
+	const none = 1 // nothing is reported
 	tests := []struct {
 		name      string
 		port      Port
 		dev       device
 		qdisc     bool
-		speed     uint64
+		speed     uint64 // that is the capacity
 		from      string
+		reported  uint64   // in the samples; 0: the same
 		degraded  []string // each contained, in order; none is exact
 		pieces    int      // how many reasons
 		notesHave string
@@ -31,7 +34,14 @@ func TestDecide(t *testing.T) {
 		{name: "hardware, link down", dev: device{bus: "pci"}},
 		{name: "hardware, shaped below the link", dev: device{bus: "pci", linkSpeed: 1e9, root: wireTBF}, speed: 100e6, from: "tbf rate"},
 		{name: "hardware, shaped above the link", dev: device{bus: "pci", linkSpeed: 10e6, root: tbf}, speed: 10e6, from: "ethtool"},
-		{name: "configuration wins", port: Port{Speed: 5e9}, dev: device{bus: "pci", linkSpeed: 1e9, root: tbf}, speed: 5e9, from: "configuration"},
+		{name: "a part of the link is configured", port: Port{Speed: 5e8}, dev: device{bus: "pci", linkSpeed: 1e9}, speed: 5e8, from: "configuration", reported: 1e9},
+		{name: "slower than configured", port: Port{Speed: 1e9}, dev: device{bus: "pci", linkSpeed: 100e6}, speed: 100e6, from: "ethtool"},
+		{name: "slower than configured, override", port: Port{Speed: 1e9, Override: true}, dev: device{bus: "pci", linkSpeed: 10e6}, speed: 1e9, from: "configuration", reported: 10e6},
+		{name: "shaped below the configured speed", port: Port{Speed: 5e9}, dev: device{bus: "pci", linkSpeed: 1e9, root: wireTBF}, speed: 100e6, from: "tbf rate"},
+		{name: "shaped below the configured speed, without overhead", port: Port{Speed: 5e9}, dev: device{bus: "pci", linkSpeed: 1e9, root: tbf}, speed: 100e6, from: "tbf rate", degraded: []string{"`overhead 24`"}, pieces: 1},
+		{name: "shaped below the configured speed, override", port: Port{Speed: 5e9, Override: true}, dev: device{bus: "pci", linkSpeed: 1e9, root: tbf}, speed: 5e9, from: "configuration", reported: 100e6},
+		{name: "shaped above the configured speed", port: Port{Speed: 5e7}, dev: device{bus: "pci", linkSpeed: 1e9, root: tbf}, speed: 5e7, from: "configuration", reported: 100e6},
+		{name: "configured, link down", port: Port{Speed: 5e7}, dev: device{bus: "pci"}, speed: 5e7, from: "configuration", reported: none},
 		{name: "veth", dev: device{kind: "veth", offloads: on, root: qdisc{kind: "noqueue"}}, degraded: []string{"run `ethtool -K PORT tso off tx-udp-segmentation off`"}, pieces: 1, notesHave: "beside the frame"},
 		{name: "veth, nothing known", dev: device{kind: "veth"}, degraded: []string{"offloads cannot be read"}, pieces: 1},
 		{name: "veth, offloads fixed", dev: device{kind: "veth", offloads: fixed}, degraded: []string{"tx-tcp-segmentation cannot be switched off"}, pieces: 1},
@@ -40,8 +50,8 @@ func TestDecide(t *testing.T) {
 		{name: "veth, shaped", dev: device{kind: "veth", offloads: on, root: wireTBF}, qdisc: true, speed: 100e6, from: "tbf rate"},
 		{name: "veth, shaped without overhead", dev: device{kind: "veth", offloads: on, root: tbf}, qdisc: true, speed: 100e6, from: "tbf rate", degraded: []string{"`overhead 24`"}, pieces: 1},
 		{name: "veth, shaped, configured", port: Port{Speed: 1e8}, dev: device{kind: "veth", offloads: on, root: tbf}, qdisc: true, speed: 1e8, from: "configuration"},
-		{name: "veth, size table", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: stab}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"size table (stab) of its htb"}, pieces: 1},
-		{name: "veth, cake", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: qdisc{kind: "cake", counts: true}}, qdisc: true, speed: 1, from: "configuration", degraded: []string{"cake"}, pieces: 1},
+		{name: "veth, size table", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: stab}, qdisc: true, speed: 1, from: "configuration", reported: none, degraded: []string{"size table (stab) of its htb"}, pieces: 1},
+		{name: "veth, cake", port: Port{Speed: 1}, dev: device{kind: "veth", offloads: on, root: qdisc{kind: "cake", counts: true}}, qdisc: true, speed: 1, from: "configuration", reported: none, degraded: []string{"cake"}, pieces: 1},
 		{name: "veth, tagged", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: vlanOnly}, degraded: []string{"run `ethtool -K PORT txvlan off tx-vlan-stag-hw-insert off`"}, pieces: 1},
 		{name: "veth, tagged, super-frames", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: on}, degraded: []string{"run `ethtool -K PORT tso off tx-udp-segmentation off`", "run `ethtool -K PORT txvlan off`"}, pieces: 2},
 		{name: "veth, tagged, all off", port: Port{Tagged: true}, dev: device{kind: "veth", offloads: off}},
@@ -59,6 +69,9 @@ func TestDecide(t *testing.T) {
 			v := decide(&tt.port, &tt.dev)
 			if v.fromQdisc != tt.qdisc || v.Speed != tt.speed || v.SpeedFrom != tt.from {
 				t.Errorf("qdisc %v, speed %d from %q; want %v, %d, %q", v.fromQdisc, v.Speed, v.SpeedFrom, tt.qdisc, tt.speed, tt.from)
+			}
+			if want := cmp.Or(tt.reported, tt.speed); v.reported != want && (want != none || v.reported != 0) {
+				t.Errorf("reported %d, want %d", v.reported, want)
 			}
 			pieces := 0
 			if v.Degraded != "" {

@@ -36,12 +36,16 @@
 //
 // # Capacity
 //
-// A configured speed wins. Else hardware is asked through ethtool. veth and
-// other virtual devices answer that question too (10 Gb/s, always), which is
-// fiction and ignored. Where a tbf is the root qdisc, its rate is the capacity,
-// unless the link itself is slower; as tbf counts frames without FCS, preamble
-// and gap unless its overhead parameter is 24, the samples are then Degraded.
-// What remains is unknown, which is Speed 0 and never a guess.
+// Hardware is asked for its link's speed through ethtool, also a port of a switch
+// chip behind another interface. veth and other virtual devices answer that
+// question too (10 Gb/s, always), which is fiction and ignored. Where a tbf is the
+// root qdisc, its rate is the speed, unless the link itself is slower. What remains
+// is unknown, which is Speed 0 and never a guess.
+//
+// The capacity is the smaller of this speed and the configured one
+// (counters.Capacity), or the configured one alone where it overrides. Where it is
+// that of a tbf, which counts frames without FCS, preamble and gap unless its
+// overhead parameter is 24, the samples are Degraded.
 //
 // # Freshness
 //

@@ -180,7 +180,7 @@ func (s *Source) samples(dst []counters.Sample, now time.Time) []counters.Sample
 				Port:     p.cfg.Name,
 				Octets:   p.octets,
 				Packets:  p.packets,
-				Speed:    p.verdict.Speed,
+				Speed:    p.verdict.reported,
 				Up:       p.up,
 				At:       p.at.at,
 				Within:   p.at.within,

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // noIPv6 keeps the kernel from sending frames of its own.
@@ -83,7 +84,11 @@ func TestExactFrames(t *testing.T) {
 				t.Errorf("%d octets in %d packets, want %d in %d", o, p, octets, packets)
 			}
 			for i, a := range after {
-				if a.Err != nil || !a.Up || a.Bits != 64 || a.Overhead != 24 || a.Speed != 1_000_000_000 ||
+				speed := uint64(0) // a veth's is made up
+				if tt.shaped && a.Port == "swp1" {
+					speed = 1_000_000_000
+				}
+				if a.Err != nil || !a.Up || a.Bits != 64 || a.Overhead != 24 || a.Speed != speed ||
 					a.Epoch == 0 || a.Epoch != before[i].Epoch || !a.At.After(before[i].At) {
 					t.Errorf("sample %+v after %+v", a, before[i])
 				}
@@ -304,6 +309,31 @@ func TestQdiscReplaced(t *testing.T) {
 	if got := one(t, s); got.Epoch == renewed.Epoch || s.Facts()[0].Counter != "interface" || got.Speed != 0 {
 		t.Fatalf("removed: %+v", got)
 	}
+}
+
+// A shaper's rate below the configured speed is the capacity, and a veth's made-up 10 Gbit/s never.
+func TestShapedBelowConfiguredSpeed(t *testing.T) {
+	enter(t)
+	quietVeth(t, "swp1", "far1")
+	ports := []Port{{Name: "swp1", Speed: 25_000_000_000}}
+	table, err := quantize.Preset(quantize.MinABW, "log-100G")
+	must(t, err)
+	pipe, err := counters.NewPipeline(counters.PipelineConfig{Ports: []counters.PipelinePort{{Name: "swp1", Speed: ports[0].Speed}}, Tables: []*quantize.Buckets{&table}})
+	must(t, err)
+	s := sourceOf(t, Config{Ports: ports})
+	state := func(what string, capacity, slow uint64, from string) {
+		t.Helper()
+		list := read(t, s)
+		pipe.Observe(list)
+		if got := pipe.Take(0, &list[0]); got.Now.Capacity != capacity || got.Slow != slow || s.Facts()[0].Speed != capacity || s.Facts()[0].SpeedFrom != from {
+			t.Errorf("%s: capacity %d, slow %d, facts %+v; want %d, %d from %s", what, got.Now.Capacity, got.Slow, s.Facts()[0], capacity, slow, from)
+		}
+	}
+	state("a veth", 25_000_000_000, 0, "configuration")
+	q := tbf(t, "swp1", 100_000_000)
+	state("shaped", 100_000_000, 100_000_000, "tbf rate")
+	must(t, netlink.QdiscDel(q))
+	state("shaped no longer", 25_000_000_000, 0, "configuration")
 }
 
 // A qdisc that is not read from does not disturb the readings.

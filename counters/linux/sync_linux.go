@@ -201,7 +201,7 @@ func (s *Source) settle(p *port) bool {
 		p.verdict = verdict{Facts: Facts{Port: p.cfg.Name}}
 	} else {
 		p.dev.offloads, p.dev.linkSpeed = s.eth.offloads(p.index), 0
-		if p.dev.hardware() {
+		if p.dev.link() {
 			p.dev.linkSpeed = s.eth.speed(p.index)
 		}
 		p.verdict = decide(&p.cfg, &p.dev)

@@ -23,6 +23,11 @@ type Config struct {
 	Ports  []string // to read, in this order; one without a name goes by its OpenFlow number
 	Live   bool     // the switch reads its counters when it is asked
 
+	// Configured are the ports, beside Ports, whose speed is configured; none has to be. Open vSwitch
+	// passes on the speeds that the kernel makes up for virtual devices, 10 Gbit/s of a veth: theirs are
+	// not read.
+	Configured []bool
+
 	// Overhead is what each packet costs on the wire beyond its octets, in
 	// bytes; 0 is preamble, gap and FCS, which the octets leave out.
 	Overhead uint8
@@ -150,7 +155,10 @@ func (s *Source) read(ctx context.Context) error {
 		if p.number != d.Number {
 			p.number, p.lives = d.Number, p.lives+1
 		}
-		p.there, p.sample.Up, p.sample.Speed = true, d.Up, d.Speed
+		p.there, p.sample.Up = true, d.Up
+		if d.Modes || i >= len(s.cfg.Configured) || !s.cfg.Configured[i] {
+			p.sample.Speed = d.Speed
+		}
 		byNumber[d.Number] = p
 	}
 	for i := range s.stats {

@@ -115,7 +115,7 @@ func (p *port) check() {
 	}
 	// The speed may have moved out of the column that has it best.
 	switch {
-	case p.need.has(ifSpeed) && p.val[ifSpeed] == speedMax,
+	case p.need.has(ifSpeed) && p.val[ifSpeed] == speedMax && p.has.has(ifHighSpeed),
 		p.need.has(ifHighSpeed) && !p.anySpd && p.val[ifHighSpeed] > 0 && p.val[ifHighSpeed]*1e6 < speedMax:
 		p.fail(lookUp, fmt.Errorf("speed changed and was not read again: %w", ErrMissing))
 	}
@@ -133,13 +133,14 @@ func (p *port) up() bool {
 	return p.val[ifOperStatus] == operUp || p.val[ifOperStatus] == operUnknown
 }
 
-// speedMax is what ifSpeed says where the speed is more than it can hold.
+// speedMax is what ifSpeed says where the speed is more than it can hold, which is nothing where there is
+// no ifHighSpeed.
 const speedMax = 1<<32 - 1
 
 // speed returns the capacity in bit/s, 0 where the agent does not know it.
 func (p *port) speed() uint64 {
 	switch {
-	case p.need.has(ifSpeed):
+	case p.need.has(ifSpeed) && p.val[ifSpeed] != speedMax:
 		return p.val[ifSpeed]
 	case p.need.has(ifHighSpeed):
 		return p.val[ifHighSpeed] * 1e6
@@ -211,13 +212,10 @@ func (p *port) choose(name column, has mask, val *[nColumns]uint64, rule Discard
 	// 4.3 Gbit/s.
 	p.anySpd = !has.has(ifSpeed) || val[ifSpeed] == 0
 	switch {
-	case !p.anySpd && val[ifSpeed] != speedMax:
+	case !p.anySpd && (val[ifSpeed] != speedMax || !has.has(ifHighSpeed)):
 		need |= of(ifSpeed)
 	case has.has(ifHighSpeed):
 		need |= of(ifHighSpeed)
-	case !p.anySpd:
-		p.missing = fmt.Errorf("ifSpeed.%d is more than it can hold, and ifHighSpeed.%d: %w", p.index, p.index, ErrMissing)
-		return
 	}
 	p.need = need
 }

@@ -77,6 +77,32 @@ func TestAgentWithoutIfXTable(t *testing.T) {
 	}
 }
 
+// An ifSpeed that cannot hold the speed says nothing of it where there is no ifHighSpeed: the port can be
+// read, and its speed configured. It is read again when it is less.
+func TestSaturatedSpeed(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t)
+	port := fakePort{name: "swp1", octets: 9, ucast: 1, mbps: 10_000, narrow: true}
+	set := func(mbps uint32) {
+		port.mbps = mbps
+		a.set(17, port)
+		a.mu.Lock()
+		a.drop(ifHighSpeed.oid().at(17))
+		a.mu.Unlock()
+	}
+	set(10_000)
+	s := open(t, a.config("swp1"))
+	for _, step := range []struct {
+		mbps uint32
+		want uint64
+	}{{10_000, 0}, {100, 100e6}, {10_000, 0}} {
+		set(step.mbps)
+		if got := mustRead(t, s)[0]; got.Err != nil || got.Speed != step.want {
+			t.Errorf("%d Mbit/s: speed %d, %v; want %d", step.mbps, got.Speed, got.Err, step.want)
+		}
+	}
+}
+
 func TestStuckWideCounter(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t)

@@ -18,7 +18,7 @@ func TestHostile(t *testing.T) {
 	for _, h := range sonictest.Hostilities() {
 		t.Run(h.Name, func(t *testing.T) {
 			r := sonictest.StartHostile(t, h, nil, 0)
-			s, err := New(Config{Ports: []Port{{Name: "Ethernet0"}, {Name: "PortChannel1"}}, Redis: sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: r.File,
+			s, err := New(Config{Ports: []string{"Ethernet0", "PortChannel1"}, Redis: sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: r.File,
 				Timeout: 50 * time.Millisecond, ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})})
 			if err != nil {
 				t.Fatal(err)

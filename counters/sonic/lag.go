@@ -13,7 +13,7 @@ import (
 
 // lag is an aggregate that is read as a port: SAI counts members, and none of it.
 type lag struct {
-	Port
+	name    string
 	members []string
 	epoch   uint64 // how often these have changed
 }
@@ -41,30 +41,30 @@ func (s *Source) findMembers(ctx context.Context) error {
 	s.asked = now
 	at := map[string]port{}
 	for _, p := range s.ports {
-		at[p.Name] = p
+		at[p.name] = p
 	}
 	s.ports = s.ports[:0]
 	seen := map[string]bool{}
-	add := func(p Port) {
-		if seen[p.Name] {
+	add := func(name string) {
+		if seen[name] {
 			return
 		}
-		seen[p.Name] = true
-		old := at[p.Name]
-		s.ports = append(s.ports, port{p, old.oid, old.epoch})
+		seen[name] = true
+		old := at[name]
+		s.ports = append(s.ports, port{name, old.oid, old.epoch})
 	}
-	for _, p := range s.cfg.Ports {
-		if !isAggregate(p.Name) {
-			add(p)
+	for _, name := range s.cfg.Ports {
+		if !isAggregate(name) {
+			add(name)
 		}
 	}
 	for i := range s.lags {
 		l := &s.lags[i]
-		if m := found[l.Name]; !slices.Equal(l.members, m) {
+		if m := found[l.name]; !slices.Equal(l.members, m) {
 			l.members, l.epoch = m, l.epoch+1
 		}
 		for _, m := range l.members {
-			add(Port{Name: m})
+			add(m)
 		}
 	}
 	return nil
@@ -78,9 +78,9 @@ func (s *Source) sums(dst, read []counters.Sample, at time.Time) []counters.Samp
 		of[read[i].Port] = &read[i]
 	}
 	next := 0
-	for _, p := range s.cfg.Ports {
-		if !isAggregate(p.Name) {
-			dst = append(dst, *of[p.Name])
+	for _, name := range s.cfg.Ports {
+		if !isAggregate(name) {
+			dst = append(dst, *of[name])
 			continue
 		}
 		dst = append(dst, s.lags[next].sum(of, at))
@@ -92,14 +92,15 @@ func (s *Source) sums(dst, read []counters.Sample, at time.Time) []counters.Samp
 var errNoMembers = errors.New("it has no members (LAG_MEMBER_TABLE of APPL_DB)")
 
 func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample {
-	out := counters.Sample{Port: l.Name, At: at, Bits: 64, Epoch: l.epoch, Degraded: inSum}
+	out := counters.Sample{Port: l.name, At: at, Bits: 64, Epoch: l.epoch, Degraded: inSum}
 	if len(l.members) == 0 {
-		return counters.Sample{Port: l.Name, At: at, Err: errNoMembers}
+		return counters.Sample{Port: l.name, At: at, Err: errNoMembers}
 	}
+	known := true // the speed of each member that is up
 	for _, name := range l.members {
 		m := of[name]
 		if m.Err != nil {
-			return counters.Sample{Port: l.Name, At: at, Err: fmt.Errorf("of its members, port %s: %w", name, m.Err)}
+			return counters.Sample{Port: l.name, At: at, Err: fmt.Errorf("of its members, port %s: %w", name, m.Err)}
 		}
 		out.Octets += m.Octets // the counts wrap together
 		out.Packets += m.Packets
@@ -108,13 +109,14 @@ func (l *lag) sum(of map[string]*counters.Sample, at time.Time) counters.Sample 
 		if m.Up {
 			out.Up = true
 			out.Speed += m.Speed
+			known = known && m.Speed != 0
 		}
 		if m.Degraded != "" {
 			out.Degraded = inSum + "; " + m.Degraded
 		}
 	}
-	if l.Speed != 0 {
-		out.Speed = l.Speed
+	if !known {
+		out.Speed = 0
 	}
 	return out
 }

@@ -27,20 +27,14 @@ type Redis interface {
 
 // Config says what to read.
 type Config struct {
-	Redis Redis  // the source closes it
-	Ports []Port // in the order in which Read returns them
+	Redis Redis    // the source closes it
+	Ports []string // in the order in which Read returns them, as SONiC calls them: Ethernet0, or PortChannel1 for an aggregate
 
 	// Overhead is what each packet costs on the wire beyond its octets, in bytes;
 	// nil is preamble and gap, 20.
 	Overhead *uint8
 
 	Now func() time.Time // nil: time.Now
-}
-
-// Port is one port to read.
-type Port struct {
-	Name  string // SONiC's: Ethernet0, or PortChannel1 for an aggregate
-	Speed uint64 // bit/s, where configuration knows it; 0 asks the switch
 }
 
 // wireOverhead is preamble and interframe gap, in bytes.
@@ -70,7 +64,7 @@ var (
 
 // port is what is known of one port.
 type port struct {
-	Port
+	name  string
 	oid   string // its object; "" where COUNTERS_PORT_NAME_MAP does not have it
 	epoch uint64 // how often that has changed
 }
@@ -84,15 +78,15 @@ func New(cfg Config) (*Source, error) {
 		cfg.Now = time.Now
 	}
 	s := &Source{cfg: cfg}
-	for _, p := range cfg.Ports {
-		if strings.ContainsAny(p.Name, "|: \t\r\n") {
-			return nil, fmt.Errorf("sonic counters: %q is no name of a port", p.Name)
+	for _, name := range cfg.Ports {
+		if strings.ContainsAny(name, "|: \t\r\n") {
+			return nil, fmt.Errorf("sonic counters: %q is no name of a port", name)
 		}
-		if isAggregate(p.Name) {
-			s.lags = append(s.lags, lag{Port: p})
+		if isAggregate(name) {
+			s.lags = append(s.lags, lag{name: name})
 			continue
 		}
-		s.ports = append(s.ports, port{Port: p})
+		s.ports = append(s.ports, port{name: name})
 	}
 	return s, nil
 }
@@ -105,6 +99,7 @@ const (
 	applDB     = "APPL_DB"
 	countersDB = "COUNTERS_DB"
 	configDB   = "CONFIG_DB"
+	stateDB    = "STATE_DB"
 )
 
 // fields of a port's counters, in the order of HMGET.
@@ -156,14 +151,17 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 func (s *Source) commands() [][]string {
 	names := []string{countersDB, "HMGET", "COUNTERS_PORT_NAME_MAP"}
 	for i := range s.ports {
-		names = append(names, s.ports[i].Name)
+		names = append(names, s.ports[i].name)
 	}
 	cmds := [][]string{names, {configDB, "HMGET", "FLEX_COUNTER_TABLE|PORT", "POLL_INTERVAL", "FLEX_COUNTER_STATUS"}}
 	for i := range s.ports {
 		cmds = append(cmds, append([]string{countersDB, "HMGET", "COUNTERS:" + s.ports[i].oid}, fields...))
 	}
 	for i := range s.ports {
-		cmds = append(cmds, []string{applDB, "HMGET", "PORT_TABLE:" + s.ports[i].Name, "oper_status", "speed"})
+		cmds = append(cmds, []string{applDB, "HMGET", "PORT_TABLE:" + s.ports[i].name, "oper_status", "speed"})
+	}
+	for i := range s.ports {
+		cmds = append(cmds, []string{stateDB, "HMGET", "PORT_TABLE|" + s.ports[i].name, "speed"})
 	}
 	return cmds
 }
@@ -203,17 +201,17 @@ func (s *Source) flexCounter(answer any) {
 }
 
 // samples makes samples of the answers: each port's counters, then each port's
-// status.
+// status, then the speed of each port's link.
 func (s *Source) samples(dst []counters.Sample, answers []any, at time.Time, moved bool) []counters.Sample {
 	n := len(s.ports)
 	for i := range s.ports {
-		out := counters.Sample{Port: s.ports[i].Name, At: at, Within: s.within, Cache: s.poll, Bits: 64, Epoch: s.ports[i].epoch, Overhead: wireOverhead}
+		out := counters.Sample{Port: s.ports[i].name, At: at, Within: s.within, Cache: s.poll, Bits: 64, Epoch: s.ports[i].epoch, Overhead: wireOverhead}
 		if s.cfg.Overhead != nil {
 			out.Overhead = *s.cfg.Overhead
 		}
 		err := s.count(&out, i, answers[i], moved)
 		if err == nil {
-			err = s.status(&out, i, answers[n+i])
+			err = s.status(&out, answers[n+i], answers[2*n+i])
 		}
 		if err != nil {
 			out = counters.Sample{Port: out.Port, At: at, Err: err}
@@ -262,8 +260,8 @@ func (s *Source) count(out *counters.Sample, i int, answer any, moved bool) erro
 	return nil
 }
 
-func (s *Source) status(out *counters.Sample, i int, answer any) error {
-	list, err := redis.Strings(answer, nil)
+func (s *Source) status(out *counters.Sample, status, link any) error {
+	list, err := redis.Strings(status, nil)
 	if err != nil || len(list) != 2 {
 		return fmt.Errorf("PORT_TABLE:%s cannot be read: %w", out.Port, cmp.Or(err, errors.ErrUnsupported))
 	}
@@ -271,14 +269,31 @@ func (s *Source) status(out *counters.Sample, i int, answer any) error {
 		return fmt.Errorf("PORT_TABLE:%s has no oper_status: orchagent has not set the port up", out.Port)
 	}
 	out.Up = list[0] == "up"
-	if out.Speed = s.ports[i].Speed; out.Speed == 0 && list[1] != "" {
-		mbps, err := strconv.ParseUint(list[1], 10, 32)
-		if err != nil {
-			return fmt.Errorf("PORT_TABLE:%s speed: %q is no number of Mbit/s", out.Port, untrusted.Text(list[1], 32))
-		}
-		out.Speed = mbps * 1_000_000
+	if out.Speed = linkSpeed(link); out.Up && out.Speed != 0 || list[1] == "" {
+		return nil
 	}
+	mbps, err := strconv.ParseUint(list[1], 10, 32)
+	if err != nil {
+		return fmt.Errorf("PORT_TABLE:%s speed: %q is no number of Mbit/s", out.Port, untrusted.Text(list[1], 32))
+	}
+	out.Speed = mbps * megabit
 	return nil
+}
+
+const megabit = 1_000_000
+
+// linkSpeed is the speed that STATE_DB has of a link in bit/s, 0 where it has none: "N/A" is what the
+// ASIC does not say.
+func linkSpeed(answer any) uint64 {
+	list, err := redis.Strings(answer, nil)
+	if err != nil || len(list) != 1 {
+		return 0
+	}
+	mbps, err := strconv.ParseUint(list[0], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return mbps * megabit
 }
 
 // Details says how the switch counts, for a person.

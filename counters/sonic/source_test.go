@@ -41,9 +41,7 @@ func open(t *testing.T, r *sonictest.Redis, ports ...string) (*Source, *counting
 	db := &counting{Client: sonicdb.New(sonicdb.Options{Dial: sonictest.Dial, File: r.File,
 		ReadFile: func(_ context.Context, path string) ([]byte, error) { return os.ReadFile(path) }})}
 	cfg := Config{Redis: db}
-	for _, p := range ports {
-		cfg.Ports = append(cfg.Ports, Port{Name: p})
-	}
+	cfg.Ports = ports
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +104,67 @@ func TestRead(t *testing.T) {
 	if list = read(t, s); list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "counterpoll") {
 		t.Errorf("disabled: %v", list[0].Err)
 	}
+}
+
+// The speed is the one that the link has: STATE_DB's, where orchagent has asked the ASIC for it, as
+// `show interfaces status` has it; APPL_DB's is what is configured on the switch.
+func TestSpeedIsTheLinks(t *testing.T) {
+	for _, test := range []struct {
+		name, oper, configured, operational string
+		want                                uint64
+	}{
+		{"negotiated down", "up", "1000", "100", 100e6},
+		{"negotiated up", "up", "10000", "25000", 25e9},
+		{"the same", "up", "100000", "100000", 100e9},
+		{"the ASIC was not asked", "up", "100000", "", 100e9},
+		{"the ASIC does not say", "up", "100000", "N/A", 100e9},
+		{"the ASIC says zero", "up", "100000", "0", 100e9},
+		{"of the link before it went down", "down", "100000", "100", 100e9},
+		{"neither", "up", "", "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := sonictest.StartRedis(t)
+			counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", 1000, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+			statusOf(r, "Ethernet0", test.oper, test.configured)
+			if test.operational != "" {
+				r.Do(6, "HSET", "PORT_TABLE|Ethernet0", "state", "ok", "speed", test.operational)
+			}
+			s, db := open(t, r, "Ethernet0")
+			read(t, s)
+			db.calls = 0
+			if got := read(t, s)[0]; got.Err != nil || got.Speed != test.want {
+				t.Errorf("speed %d, %v; want %d", got.Speed, got.Err, test.want)
+			}
+			if db.calls != 1 {
+				t.Errorf("%d round trips for a reading", db.calls)
+			}
+		})
+	}
+}
+
+// An aggregate is as fast as its members that are up, and of unknown speed where one of theirs is.
+func TestAggregateSpeed(t *testing.T) {
+	r := sonictest.StartRedis(t)
+	for i, p := range []string{"Ethernet0", "Ethernet4"} {
+		counted(r, p, fmt.Sprintf("oid:0x%d", i+1), "SAI_PORT_STAT_IF_OUT_OCTETS", 1, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+		statusOf(r, p, "up", "10000")
+		r.Do(0, "HSET", "LAG_MEMBER_TABLE:PortChannel1:"+p, "status", "enabled")
+	}
+	s, _ := open(t, r, "PortChannel1")
+	speed := func(what string, want uint64) {
+		t.Helper()
+		if got := read(t, s)[0]; got.Err != nil || got.Speed != want {
+			t.Errorf("%s: speed %d, %v; want %d", what, got.Speed, got.Err, want)
+		}
+	}
+	speed("both up", 20e9)
+	r.Do(6, "HSET", "PORT_TABLE|Ethernet4", "speed", "1000")
+	speed("one negotiated down", 11e9)
+	statusOf(r, "Ethernet4", "down", "10000")
+	speed("one down", 10e9)
+	statusOf(r, "Ethernet4", "up", "")
+	r.Do(6, "DEL", "PORT_TABLE|Ethernet4")
+	speed("one of unknown speed", 0)
 }
 
 // TestObjects: orchagent gives ports other objects when it starts, and then their
@@ -220,7 +279,7 @@ func TestAggregate(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, ports := range [][]Port{nil, {{Name: "a|b"}}} {
+	for _, ports := range [][]string{nil, {"a|b"}} {
 		if _, err := New(Config{Ports: ports}); err == nil {
 			t.Errorf("%v is taken", ports)
 		}

@@ -30,7 +30,7 @@ func TestRecordedNetSNMP(t *testing.T) {
 	a, b := fresh[1], fresh[len(fresh)-1]
 	truth := 8 * float64(b.Octets-a.Octets+uint64(a.Overhead)*(b.Packets-a.Packets)) / b.At.Sub(a.At).Seconds()
 
-	cfg := counters.PipelineConfig{Ports: reader(t, file).Header().ports(map[string]uint64{"lo": 1e9})}
+	cfg := counters.PipelineConfig{Ports: reader(t, file).Header().ports(&Settings{SpeedsBPS: map[string]uint64{"lo": 1e9}, Overrides: []string{"lo"}})}
 	valid := 0
 	sum, err := Play(reader(t, file), cfg, func(s *Step) error {
 		e := &s.Ports[0].Now

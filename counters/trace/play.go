@@ -45,7 +45,7 @@ func Play(r *Reader, cfg counters.PipelineConfig, visit func(*Step) error) (Summ
 		cfg.Interval = h.Interval()
 	}
 	if cfg.Ports == nil {
-		cfg.Ports = h.ports(nil)
+		cfg.Ports = h.ports(&Settings{})
 	}
 	if len(cfg.Ports) != len(h.Ports) {
 		return sum, fmt.Errorf("%d ports for a trace of %d", len(cfg.Ports), len(h.Ports))

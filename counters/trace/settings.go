@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -11,7 +12,8 @@ import (
 // Settings are how readings become buckets: what Play needs beside the readings to give
 // what the recording agent got. They hold no address and no secret.
 type Settings struct {
-	SpeedsBPS      map[string]uint64 `json:"speeds_bps,omitempty"` // configured capacities by port
+	SpeedsBPS      map[string]uint64 `json:"speeds_bps,omitempty"` // configured speeds by port
+	Overrides      []string          `json:"overrides,omitempty"`  // ports whose capacity that is, whatever the samples say
 	Estimator      string            `json:"estimator,omitempty"`  // raw, ewma or dre
 	TimeConstantNS int64             `json:"time_constant_ns,omitempty"`
 	RefreshNS      int64             `json:"refresh_ns,omitempty"` // the documented period
@@ -37,7 +39,7 @@ func TableOf(b *quantize.Buckets) Table {
 // Config returns how the readings became buckets where they were recorded, as far as the
 // header says.
 func (h *Header) Config() (counters.PipelineConfig, error) {
-	cfg := counters.PipelineConfig{Interval: h.Interval(), Ports: h.ports(nil)}
+	cfg := counters.PipelineConfig{Interval: h.Interval(), Ports: h.ports(&Settings{})}
 	s := h.Settings
 	if s == nil {
 		return cfg, nil
@@ -53,7 +55,7 @@ func (h *Header) Config() (counters.PipelineConfig, error) {
 	}
 	cfg.Tau = time.Duration(s.TimeConstantNS)
 	cfg.Refresh.Period = time.Duration(s.RefreshNS)
-	cfg.Ports, cfg.Overhead = h.ports(s.SpeedsBPS), s.Overhead
+	cfg.Ports, cfg.Overhead = h.ports(s), s.Overhead
 	cfg.Damping = counters.Damping{Hold: s.Hold, Margin: s.Margin}
 	if err := cfg.Damping.Validate(); err != nil {
 		return cfg, err
@@ -72,11 +74,11 @@ func (h *Header) Config() (counters.PipelineConfig, error) {
 	return cfg, nil
 }
 
-// ports are the header's, with these capacities in bit/s by name.
-func (h *Header) ports(speeds map[string]uint64) []counters.PipelinePort {
+// ports are the header's, with the speeds of s.
+func (h *Header) ports(s *Settings) []counters.PipelinePort {
 	out := make([]counters.PipelinePort, len(h.Ports))
 	for i, name := range h.Ports {
-		out[i] = counters.PipelinePort{Name: name, Speed: speeds[name]}
+		out[i] = counters.PipelinePort{Name: name, Speed: s.SpeedsBPS[name], Override: slices.Contains(s.Overrides, name)}
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 func TestSettingsTravel(t *testing.T) {
 	wide := uint8(38)
 	h := Header{Device: "leaf1", IntervalNS: 3e9, Ports: []string{"swp1", "swp2"}, Settings: &Settings{
-		SpeedsBPS: map[string]uint64{"swp1": 2e9}, Estimator: "ewma", TimeConstantNS: 5e9, RefreshNS: 1e9, Overhead: &wide, Hold: 3, Margin: 100,
+		SpeedsBPS: map[string]uint64{"swp1": 2e9}, Overrides: []string{"swp1"}, Estimator: "ewma", TimeConstantNS: 5e9, RefreshNS: 1e9, Overhead: &wide, Hold: 3, Margin: 100,
 	}}
 	want := tables(t)
 	for _, b := range want {
@@ -25,7 +25,7 @@ func TestSettingsTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Method != counters.EWMA || got.Interval != 3e9 || got.Tau != 5e9 || got.Ports[0] != (counters.PipelinePort{Name: "swp1", Speed: 2e9}) || *got.Overhead != wide ||
+	if got.Method != counters.EWMA || got.Interval != 3e9 || got.Tau != 5e9 || got.Ports[0] != (counters.PipelinePort{Name: "swp1", Speed: 2e9, Override: true}) || got.Ports[1].Override || *got.Overhead != wide ||
 		got.Refresh.Period != 1e9 || got.Damping != (counters.Damping{Hold: 3, Margin: 100}) || len(got.Tables) != len(want) {
 		t.Errorf("%+v", got)
 	}

@@ -460,6 +460,7 @@ func TestPorts(t *testing.T) {
 		order.PutUint32(b[36:], state)
 		prop := make([]byte, ethernetLen)
 		order.PutUint16(prop[2:], ethernetLen)
+		order.PutUint32(prop[supportedFrom:], speed)
 		order.PutUint32(prop[currSpeedFrom:], speed)
 		b = append(b, 0xff, 0xff, 0, 8, 0, 0, 0, 0) // an experimenter's
 		b = append(b, prop...)
@@ -469,7 +470,7 @@ func TestPorts(t *testing.T) {
 	const noReceive, live, blocked = 1 << 2, 1 << 2, 1 << 1
 	b := slices.Concat(desc(1, "swp1", 0, 0, kilo), desc(2, "swp2", portDown, 0, 0), desc(3, "swp3", 0, linkDown, 0), desc(4, "swp4", noReceive, live|blocked, 7*kilo*kilo),
 		desc(5, "swp5", portDown, linkDown, 0), desc(PortMax-1, "a\x1b[31m", 0, live, 0), desc(PortMax, "none", 0, 0, 0), desc(0xfffffffe, "br0", 0, 0, 0))
-	want := []Port{{Number: 1, Name: "swp1", Up: true, Speed: kilo * kilo}, {Number: 2, Name: "swp2", Up: false, Speed: 0}, {Number: 3, Name: "swp3", Up: false, Speed: 0}, {Number: 4, Name: "swp4", Up: true, Speed: 7 * kilo * kilo * kilo}, {Number: 5, Name: "swp5", Up: false, Speed: 0}, {Number: PortMax - 1, Name: `a\x1b[31m`, Up: true, Speed: 0}}
+	want := []Port{{Number: 1, Name: "swp1", Up: true, Speed: kilo * kilo, Modes: true}, {Number: 2, Name: "swp2", Up: false, Speed: 0}, {Number: 3, Name: "swp3", Up: false, Speed: 0}, {Number: 4, Name: "swp4", Up: true, Speed: 7 * kilo * kilo * kilo, Modes: true}, {Number: 5, Name: "swp5", Up: false, Speed: 0}, {Number: PortMax - 1, Name: `a\x1b[31m`, Up: true, Speed: 0}}
 	if got, err := parsePorts(nil, version, b); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}

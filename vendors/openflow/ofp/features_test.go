@@ -117,14 +117,14 @@ func TestPorts13(t *testing.T) {
 	desc := func(number uint32, name string, config, state, features, speed uint32) []byte {
 		b := make([]byte, portLen13)
 		copy(b[16:32], name)
-		for at, v := range map[int]uint32{0: number, 32: config, 36: state, 40: features, 56: speed, 60: 1 << 30} {
+		for at, v := range map[int]uint32{0: number, 32: config, 36: state, 40: features, 48: features, 56: speed, 60: 1 << 30} {
 			order.PutUint32(b[at:], v)
 		}
 		return b
 	}
 	const full10G, copper = 1 << 6, 1 << 11
 	b := slices.Concat(desc(1, "ge-1/1/1", 0, 4, copper, 1000), desc(2, "te-1/1/2", 0, 0, full10G|1<<3|copper, 0), desc(3, "te-1/1/3", 1, 0, 0, 0), desc(4, "te-1/1/4", 0, 1, 0, 0), desc(0xfffffffe, "local", 0, 0, 0, 0))
-	want := []Port{{Number: 1, Name: "ge-1/1/1", Up: true, Speed: 1e6}, {Number: 2, Name: "te-1/1/2", Up: true, Speed: 1e10}, {Number: 3, Name: "te-1/1/3", Up: false, Speed: 0}, {Number: 4, Name: "te-1/1/4", Up: false, Speed: 0}}
+	want := []Port{{Number: 1, Name: "ge-1/1/1", Up: true, Speed: 1e6, Modes: true}, {Number: 2, Name: "te-1/1/2", Up: true, Speed: 1e10, Modes: true}, {Number: 3, Name: "te-1/1/3", Up: false, Speed: 0}, {Number: 4, Name: "te-1/1/4", Up: false, Speed: 0}}
 	if got, err := parsePorts(nil, Version13, b); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -15,6 +15,7 @@ type Port struct {
 	Name   string // its interface's, of which OpenFlow has 15 bytes; what does not print is escaped
 	Up     bool   // neither down by configuration nor without link
 	Speed  uint64 // bit/s; 0: unknown
+	Modes  bool   // it names rates or media that its link can have, which a virtual device has not
 	Shared bool   // another port has this name, or goes by it as its number
 	MAC    [6]byte
 }
@@ -63,6 +64,8 @@ const (
 	bitsPerKilo   = 1000
 	currSpeedFrom = 24 // of the property
 	currSpeed13   = 56 // of the port
+	supportedFrom = 16 // of the property
+	supported13   = 48 // of the port
 
 	portStatsLen   = 80 // of 1.4: properties follow
 	portStatsLen13 = 112
@@ -105,11 +108,11 @@ func parsePorts(out []Port, v Version, b []byte) ([]Port, error) {
 		p.Up = order.Uint32(b[32:])&portDown == 0 && order.Uint32(b[36:])&linkDown == 0
 		var err error
 		if v < Version14 {
-			p.Speed = speedOf(order.Uint32(b[currSpeed13:]), order.Uint32(b[portLen:]))
+			p.Speed, p.Modes = speedOf(order.Uint32(b[currSpeed13:]), order.Uint32(b[portLen:])), order.Uint32(b[supported13:]) != 0
 		} else {
 			err = properties(b[portLen:], "a port's property", func(typ uint16, value []byte) error {
 				if typ == ethernetProp && len(value) >= ethernetLen-4 {
-					p.Speed = speedOf(order.Uint32(value[currSpeedFrom-4:]), order.Uint32(value[4:]))
+					p.Speed, p.Modes = speedOf(order.Uint32(value[currSpeedFrom-4:]), order.Uint32(value[4:])), order.Uint32(value[supportedFrom-4:]) != 0
 				}
 				return nil
 			})
