@@ -154,7 +154,8 @@ func (a *Agent) rememberLocked(c *cycleRecord) {
 			}
 		}
 		if est := &p.view.Last; p.view.Known {
-			m.start, m.end, m.errorNS = est.Start.UnixNano(), est.End.UnixNano(), int64(est.Error)
+			start, off := est.Likely()
+			m.start, m.end, m.errorNS = start.UnixNano(), est.End.UnixNano(), int64(off)
 			m.bits, m.capacity, m.load, m.abw, m.abwc = est.Bits, est.Capacity, est.Load(), est.ABW, est.ABWC
 		}
 		for k, in := range p.intents {

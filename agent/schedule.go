@@ -60,7 +60,7 @@ func stepped(wall, steady time.Duration) time.Duration {
 // keepSchedule begins a cycle whenever the schedule says so, until ctx ends. A tick at
 // which the cycle before still runs is skipped and counted.
 func (a *Agent) keepSchedule(ctx context.Context) {
-	running := make(chan struct{}, 1)        // has something in it while a cycle runs
+	running := make(chan struct{}, 1)        // has something in it while a cycle or a reading runs
 	defer func() { running <- struct{}{} }() // the last one ends
 	seen := time.Now()
 	since := seen // the running cycle runs since then, or since we were stopped in it
@@ -68,13 +68,32 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 	if a.leaseIsShort(next) {
 		next = seen
 	}
+	var look time.Time // when a reading between two cycles is due; zero for none
+	looks := make(chan time.Time, 1)
+	run := func(do func()) {
+		go func() {
+			defer func() { <-running }()
+			do()
+			select {
+			case <-looks: // of before
+			default:
+			}
+			looks <- a.pipe.Look(a.schedule.Next(a.cfg.Now()))
+		}()
+	}
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for {
-		wake.Reset(min(clockWatch, next.Sub(seen)))
+		wait := min(clockWatch, next.Sub(seen))
+		if !look.IsZero() {
+			wait = min(wait, look.Sub(seen))
+		}
+		wake.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
+		case look = <-looks:
+			continue
 		case <-wake.C:
 		}
 		if len(running) == 0 {
@@ -90,21 +109,43 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 		case step != 0:
 			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("wall clock stepped; schedule restarted")
 		case now.Before(next):
+			if !look.IsZero() && !now.Before(look) && len(running) == 0 {
+				running <- struct{}{}
+				look = time.Time{}
+				run(func() { a.readBetween(ctx, next) })
+			}
 			continue
 		default:
+			look = time.Time{}
 			select {
 			case running <- struct{}{}:
 				since = now
-				go func() {
-					defer func() { <-running }()
-					a.advise(a.tryCycle(ctx))
-				}()
+				run(func() { a.advise(a.tryCycle(ctx)) })
 			default:
 				period := a.schedule.Next(next).Sub(next)
 				a.skip(now.Sub(since) >= period/2) // half: ticks come late by more or less
 			}
 		}
 		next = a.schedule.Next(now)
+	}
+}
+
+// readBetween reads the counters before the next cycle is due, to learn about the source's refreshes (see
+// counters.Refresh.Look). It writes nothing, and what fails is left to that cycle.
+func (a *Agent) readBetween(ctx context.Context, next time.Time) {
+	a.mu.Lock()
+	a.turns.expect(readLimit)
+	lease := a.cycle.lease
+	a.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer time.AfterFunc(next.Sub(a.cfg.Now()), cancel).Stop()
+	var panicked error
+	defer untrusted.Recover(&panicked)
+	var err error
+	if a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0]); err == nil {
+		a.pipe.Observe(a.samples)
+		a.compute(a.samples, lease, a.cfg.Now())
 	}
 }
 

@@ -98,11 +98,12 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 		if live && p.cfg.Action == vlanrules.Update && !p.since.IsZero() {
 			est = &p.took
 		}
-		start, end := est.Start, est.End
+		start, off := est.Likely()
+		end := est.End
 		out.CapacityBPS = est.Capacity
 		out.WindowStart, out.WindowEnd, out.AgeNS = &start, &end, now.Sub(end).Nanoseconds()
 		out.LoadBPS, out.ABWBPS, out.ABWCPPM = est.Load(), est.ABW, est.ABWC
-		out.WindowErrorNS = est.Error.Nanoseconds()
+		out.WindowErrorNS = off.Nanoseconds()
 	}
 	switch {
 	case p.cfg.Action != vlanrules.Update || p.refused != "" || out.State == api.StateLost || out.State == api.StateUnknown || p.unread != "":

@@ -26,8 +26,9 @@ const (
 	behind    = "packets are counted and their octets are not: the octet counter stands still, or belongs to something else"
 	caughtUp  = "octets are counted again: the window starts here"
 
-	beyond = "more is counted than the link can carry: the counter, its time or the port's speed is wrong"
-	few    = "octets are counted and hardly any packets: what preambles and gaps cost is not known"
+	beyond      = "more is counted than the link can carry: the counter, its time or the port's speed is wrong"
+	unrefreshed = "nothing is counted, and it is not known yet how often the source refreshes this port's counters"
+	few         = "octets are counted and hardly any packets: what preambles and gaps cost is not known"
 )
 
 // advance returns how far the octet and packet counters moved from prev to s,

@@ -64,6 +64,8 @@ type Estimate struct {
 	// Refresh could work out when cached counters were read.
 	Error time.Duration
 
+	likelier time.Duration // how much longer than End-Start that time most likely is, within Error
+
 	unsure bool   // the load may be anything up to what was counted
 	more   uint64 // bits that may have been sent beyond Bits
 
@@ -92,7 +94,12 @@ func (e *Estimate) Load() uint64 {
 	if e.smoothed.set {
 		return e.smoothed.load
 	}
-	return rate(e.Bits, e.End.Sub(e.Start))
+	return rate(e.Bits, e.End.Sub(e.Start)+e.likelier)
+}
+
+// Likely is the window as it most likely was, that of Load: from start to End, give or take off.
+func (e *Estimate) Likely() (start time.Time, off time.Duration) {
+	return e.Start.Add(-e.likelier), e.Error + e.likelier.Abs()
 }
 
 // LoadRange returns what the load may have been, in bit/s, given Error and how far

@@ -153,7 +153,7 @@ func (e *Estimator) update(s *Sample) Estimate {
 	e.octets += octets
 	e.packets += packets
 	e.steps += s.StepError
-	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}
+	now := point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Likely, s.Lag}
 	e.window.expire(&now, e.cfg.Interval+gap/2, widest*e.cfg.Interval+gap/2, e.cfg.Least)
 	start := &e.window[0]
 	est.Start = start.at
@@ -164,13 +164,20 @@ func (e *Estimator) update(s *Sample) Estimate {
 		e.restart(s)
 		return est.as(Discontinuity, jump)
 	}
-	if load := rate(est.Bits, est.End.Sub(est.Start)); load < est.Capacity {
+	est.State = OK
+	est.Error = apart(start, &now)
+	long := est.End.Sub(est.Start)
+	if likelier := now.likely - start.likely; likelier != 0 {
+		est.likelier = max(min(likelier, est.Error), -est.Error, -long/2)
+	}
+	if load := rate(est.Bits, long+est.likelier); load < est.Capacity {
 		est.ABW = est.Capacity - load
 	}
 	est.ABWC = ppm(est.ABW, est.Capacity)
-	est.State = OK
-	est.Error = apart(start, &now)
 	e.judge(&est, octets, packets, s.Overhead)
+	if s.Doubt {
+		est.more, est.Reason = max(est.more, 8*sendable(est.Capacity, est.End.Sub(est.Start))), unrefreshed
+	}
 	e.prev = *s
 	short := e.cfg.Least > 0 && surely(start, &now) < e.cfg.Least
 	unknown := e.cfg.Least > 0 && est.Bits > 0 && !known(start, &now)
@@ -209,7 +216,7 @@ func (e *Estimator) drop() {
 func (e *Estimator) restart(s *Sample) {
 	e.prev, e.have = *s, true
 	e.window = e.window[:0]
-	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Lag}, 0)
+	e.window.push(point{s.At, e.octets, e.packets, s.AtError, e.steps, s.Within, s.Likely, s.Lag}, 0)
 }
 
 // stepTolerance is how far apart the device's clock and ours may move between two

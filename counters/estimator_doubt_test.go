@@ -173,7 +173,7 @@ func TestClockThatRunsWrong(t *testing.T) {
 // The check is behind the Refresh as well: what it takes for half a refresh at first is
 // an error in the end.
 func TestOctetsStandStillOnACachedSource(t *testing.T) {
-	for name, shown := range map[string]func(float64) float64{"live": onRead, "cached": timer(3, 0.4)} {
+	for name, shown := range map[string]func(float64) float64{"live": onRead, "cached": onTimer(3, 0.4)} {
 		b := &box{frames: []func(float64) uint64{steady(1000), steady(1000)}, shown: shown}
 		r, est, errs := NewRefresh(RefreshConfig{}), NewEstimator(EstimatorConfig{}), 0
 		var was uint64

@@ -144,6 +144,9 @@ func (p *Pipeline) ResetDamping(i int) {
 	}
 }
 
+// Look is Refresh.Look.
+func (p *Pipeline) Look(next time.Time) time.Time { return p.refresh.Look(next) }
+
 // Refresh is what has been learned of the device's refreshes.
 func (p *Pipeline) Refresh() RefreshStatus { return p.refresh.Status() }
 

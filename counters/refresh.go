@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"time"
@@ -8,10 +9,8 @@ import (
 
 // RefreshConfig is what is known of a source before it has been read.
 type RefreshConfig struct {
-	// Period is the documented period of a source that refreshes more often than
-	// it is read, so that every reading differs and nothing can be learned: its
-	// values are up to that old. 0 takes what the samples say (Sample.Cache). A longer
-	// period than that of the readings is learned and need not be given.
+	// Period is how often the source is documented to refresh its counters: values are up to
+	// that old. 0 takes what the samples say (Sample.Cache).
 	Period time.Duration
 
 	// MaxPeriod is the longest period to expect: a source whose counters stand
@@ -28,82 +27,57 @@ const (
 	// have come; the error of believing so is less than that many frames.
 	suspect = 16
 
-	// liveAfter is how many readings in a row have to differ for a source to pass
-	// for one that is current at each. Until then, one refresh a reading is also
-	// what a period a little longer than the readings' looks like, and 1/n of a
-	// gap after n readings is how wrong that would be.
-	liveAfter = 32
-
-	// shortest is the shortest period that a source is held to when it stops being
-	// current at every reading.
-	shortest = 100 * time.Millisecond
-
 	// stuckAfter is how many periods may pass without a refresh.
 	stuckAfter = 3
+
+	// quickWithin is how shortly after one another two readings are that tell whether a
+	// source is current at each. One that refreshes more often than that passes for it.
+	quickWithin = 50 * time.Millisecond
 )
 
-// Refresh distinguishes a counter that does not move because nothing is sent from one
-// that has not been refreshed yet, and works out when the values of a cached
-// counter were read: agents keep counters for 1 s to 10 s, and a rate over the
-// times of the readings would be wrong by a reading's distance either way.
+// Refresh finds out of when the values are that a device shows: agents keep counters for 1 s to
+// 10 s, and a rate over the times of the readings would be wrong by as much. What it finds out goes
+// into the samples' At, Fresh, AtError, StepError and Doubt, for an Estimator.
 //
-// It looks at all ports of a device together. As soon as any counter has moved the
-// source has refreshed, and a port that has not moved is idle; while none moves
-// although traffic was passing, the reading only repeats the one before. What
-// it finds out goes into the samples' At, Fresh, AtError and StepError, for an
-// Estimator.
+// Each port is looked at by itself. When its counters have moved they were refreshed since the reading
+// before, and its clock learns from that. While they have not, though frames were due, the port has not
+// been refreshed, or is idle: it is Held, until it has stood still for longer than refreshes take while
+// other ports moved. When no counter of a busy device moves any more, it has lost all its traffic or has
+// stopped counting. The second must never be advertised as free bandwidth: the samples are Held, then
+// Stuck, until something moves, if only by a frame.
 //
-// A source that differs at every reading is taken to be live: its samples are left
-// as they are. Of a source on a timer of its own this is wrong by up to one period if
-// that is shorter than the readings'. RefreshConfig.Period or Sample.Cache state it;
-// of a steady load it shows as interference between the two periods.
-//
-// When no counter of a busy device moves any more, it has lost all its traffic
-// or has stopped counting. Counters cannot distinguish the two, and the second
-// must never be advertised as free bandwidth: the samples are Held, then Stuck,
-// until something moves, if only by a frame.
+// A port that is current at each reading shows that in readings which follow one another shortly and
+// differ (see Look). Its samples are left as they are.
 //
 // A Refresh serves one device and is not safe for concurrent use.
 type Refresh struct {
-	cfg    RefreshConfig
-	ports  []refreshPort
-	stamps []stamp
+	cfg   RefreshConfig
+	ports []refreshPort
 
-	base       time.Time // of all int64 times
-	last       int64     // the reading before
-	span0      extent    // of the reading before
-	span1      extent    // of this one, while it is observed
-	read       bool      // there was one
-	incomplete bool      // this one has no news of some port
-	gaps       gaps      // the last distances of readings
-	gap        int64     // the usual one
+	base     time.Time // of all int64 times
+	readings uint64
+	now      int64         // of this reading
+	took     time.Duration // how long it took
+	gaps     gaps          // the last distances of readings
+	gap      int64         // the usual one
+	due      int64         // when the next reading of the schedule is, by Look
+	every    int64         // how long it is from one of these to the next
+	looks    int           // readings beside the schedule's since the last one
+	cache    time.Duration // what the samples say of their period
+	dice     uint64
 
-	kind    phase
-	fit     periodFit
-	demand  demand
-	run     uint64  // number of the refresh; ports remember in which they moved
-	open    bool    // the reading before was part of the run
-	row     int     // readings in a row that differed
-	rowFrom int64   // the reading before these
-	now     instant // of the run
-	before  instant // of the run before
-	filled  int64   // how long the reading took that showed the run first
+	seen    uint64 // readings in which anything moved
+	movedAt int64  // the last one
+	slowAt  int64  // the last one in which a port moved that is not current at each
+	fresh   int64  // the last refresh that has shown, at least
+	age     int64  // how old values can be, of the ports that are known best
+	current bool   // in this one, of a port that is current at each
+	live    bool   // a port is current at each reading
+	slow    bool   // one is not
+	overdue bool   // frames have been due for longer than refreshes take, while nothing moves
+	stuck   bool   // and that for too long
 
-	beforeFrom   int64 // while live: when the reading before the last one began
-	stuck        bool
-	paused       bool // it was live, and then a reading repeated
-	seen         uint64
-	begun        uint64 // of these, those before learning started over
-	incomparable int64  // the last reading in which no port could be compared
-
-	longest int64 // how long a period may be while none has been learned
-
-	frames uint64 // sent by all ports between the last two refreshes
-	span   int64  // and the time between these
-
-	mix   interference
-	cache time.Duration // what the last reading's samples say of their period
-
+	stamps   stamps
 	declared declared
 }
 
@@ -125,22 +99,6 @@ func (d *declared) add(at time.Time) {
 	d.seen++
 }
 
-// phase is what the samples mean at present.
-type phase uint8
-
-const (
-	silent phase = iota // nothing has moved yet
-	live                // every reading is current
-	cached              // readings repeat
-)
-
-// instant is when a refresh took place.
-type instant struct {
-	at    int64
-	error time.Duration // how far at may be off
-	steps time.Duration // what all gaps up to now may be off, added up
-}
-
 // NewRefresh returns a Refresh that has seen no reading.
 func NewRefresh(cfg RefreshConfig) *Refresh {
 	if cfg.MaxPeriod <= 0 {
@@ -155,328 +113,370 @@ func NewRefresh(cfg RefreshConfig) *Refresh {
 // Held. It allocates nothing in the steady state.
 func (r *Refresh) Observe(samples []Sample) {
 	if len(r.ports) != len(samples) {
-		*r = Refresh{
-			cfg: r.cfg, ports: make([]refreshPort, len(samples)), stamps: make([]stamp, len(samples)),
-			fit: periodFit{seen: make([]refreshAt, 0, maxSeen)},
-		}
+		*r = Refresh{cfg: r.cfg, ports: make([]refreshPort, len(samples))}
 	}
-	first, declared, whole := r.take(samples)
+	lead, live, moved := r.compare(samples)
 	switch {
-	case declared >= 0 && first < 0 && whole:
-		r.declared.add(samples[declared].At)
-		return
-	case first < 0 || !whole && r.kind != live:
-		return
+	case lead != nil:
+		r.declared.now = false
+		r.note(samples, lead, moved)
+	case live != nil:
+		r.declared.add(live.At)
 	}
-	r.declared.now = false
-	lead := &r.stamps[first]
-	if !r.read {
-		r.base, lead.skew = samples[first].At, 0
-	}
-	r.cache = 0
-	for i := first; i < len(samples); i++ {
-		if s := &samples[i]; s.Err == nil && !s.Live {
-			r.cache = max(r.cache, s.Cache)
-		}
-	}
-	now, gap := int64(lead.at.Sub(r.base)-lead.skew), int64(lead.gap)
-	if r.read {
-		// Its timer or cache restarts with the device, and no counter continues from an
-		// instant before. After a clock was set the instants before mean nothing.
-		if lead.stepped || r.restarted(samples) {
-			r.startOver(samples, lead.at)
-			return
-		}
-		// One port's news may arrive after later ones of another.
-		now = max(now, r.last+1)
-		if gap == 0 {
-			gap = now - r.last
-		}
-		r.gap = r.gaps.add(gap)
-	}
-	r.span1 = r.extent(samples, now)
-	moved, again, frames, due := r.compare(samples, now)
-	switch {
-	case !r.read:
-		r.read = true
-	case r.kind == silent:
-		r.whileSilent(samples, now, moved)
-	case r.kind == live:
-		r.whileLive(samples, now, moved, frames, due, 0)
-	default:
-		r.whileCached(samples, now, moved, again, frames)
-	}
-	r.last, r.span0 = now, r.span1
-	r.remember(samples)
-}
-
-// extent is the time in which a reading was taken, in ns: its values are of no
-// earlier and no later instant.
-type extent struct{ from, to int64 }
-
-// extent returns that of a reading at now. Readings whose times are the device's own
-// have an extent of 0.
-func (r *Refresh) extent(samples []Sample, now int64) extent {
-	x := extent{now, now}
-	for i := range samples {
-		if s := &samples[i]; usable(s) && s.Local.IsZero() {
-			at, within := int64(s.At.Sub(r.base)), int64(s.Within)
-			x.from, x.to = min(x.from, at-within), max(x.to, at+within)
-		}
-	}
-	return x
-}
-
-// compare finds the ports that moved: how many, whether any of them had already
-// moved in this run, how many frames they all sent, and how many were due if all
-// had sent as before. A port that is new, or came back, starts here.
-func (r *Refresh) compare(samples []Sample, now int64) (moved int, again bool, frames uint64, due float64) {
-	followed := false
-	r.incomplete = false
-	for i := range samples {
-		s, p, t := &samples[i], &r.ports[i], &r.stamps[i]
-		if p.again = t.news == 0; p.again {
-			r.incomplete = r.incomplete || usable(s)
-			p.moved = false
-			continue
-		}
-		t.settle(r.base.Add(time.Duration(now)))
-		if p.off = 0; !s.Local.IsZero() {
-			p.off = t.skew // where our clock is the samples', the extent has it
-		}
-		p.wasPartial = p.partial
-		if p.moved, p.partial = false, false; !p.follows(s) {
-			// A port that could not be read may have moved or not.
-			if s.Err == nil {
-				*p = refreshPort{at: now, since: now, steps: p.steps, ownCache: p.ownCache && usable(s)}
-			}
-			continue
-		}
-		followed = true
-		if p.span > 0 {
-			due += float64(p.frames) * float64(now-p.at) / float64(p.span)
-		}
-		octets, packets := s.Octets != p.octets, s.Packets != p.packets
-		p.notePartial(octets, packets)
-		if p.partial {
-			moved++ // in part: the source has refreshed, or is about to have
-			continue
-		}
-		if p.moved = octets || packets; p.moved {
-			moved++
-			again = again || p.run == r.run
-			d, _ := delta(p.packets, s.Packets, s.Bits != 32)
-			frames += d
-		}
-	}
-	if !followed {
-		r.incomparable = now
-	}
-	return moved, again, frames, due
-}
-
-func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
-
-// remember keeps the reading for the next one.
-func (r *Refresh) remember(samples []Sample) {
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if s.Err != nil || p.again {
-			continue // it has moved since the last good one, or has not
-		}
-		if !usable(s) {
-			*p = refreshPort{}
-			continue
-		}
-		p.have, p.epoch, p.width = true, s.Epoch, s.Bits
-		if p.partial {
-			continue // its last whole reading counts
-		}
-		if p.moved {
-			p.run = r.run
-		}
-		p.octets, p.packets = s.Octets, s.Packets
-	}
-}
-
-// restarted reports whether every port that was known and can be compared now has
-// started a new epoch: the device restarted, or what counts in it.
-func (r *Refresh) restarted(samples []Sample) bool {
-	started := false
-	for i := range samples {
-		s, p := &samples[i], &r.ports[i]
-		if !p.have || !usable(s) {
-			continue
-		}
-		if s.Epoch == p.epoch {
-			return false
-		}
-		started = true
-	}
-	return started
-}
-
-// startOver starts to learn again with this reading, at base.
-func (r *Refresh) startOver(samples []Sample, base time.Time) {
-	clear(r.ports)
-	for i := range r.stamps {
-		r.stamps[i].settle(base)
-	}
-	*r = Refresh{
-		cfg: r.cfg, ports: r.ports, stamps: r.stamps, base: base, fit: periodFit{seen: r.fit.seen[:0]},
-		read: true, seen: r.seen, begun: r.seen,
-	}
-	r.span0 = r.extent(samples, 0)
-	r.remember(samples)
-}
-
-// whileSilent waits for anything to move. What moves first marks an instant, but
-// how old the values before were is unknown.
-func (r *Refresh) whileSilent(samples []Sample, now int64, moved int) {
-	if moved == 0 {
-		r.hold(samples, now > r.maxPeriod())
-		return
-	}
-	r.restartFit(r.span0.from, r.span1.to)
-	r.longest = r.maxPeriod()
-	for i := range samples {
-		switch s, p := &samples[i], &r.ports[i]; {
-		case !usable(s) || p.again:
-		case p.moved:
-			r.give(s, p, &r.now, 0)
-		case p.have:
-			p.pending = true
+		switch {
+		case !usable(s):
+		case !p.again:
+			r.take(s, p)
+		case r.stuck:
+			s.Fresh = Stuck
+		default:
 			s.Fresh = Held
 		}
 	}
 }
 
-// restartFit restarts the fit of the period with a refresh in (a, b].
-func (r *Refresh) restartFit(a, b int64) {
-	r.kind = cached
-	r.fit.restart(a, b)
-	r.demand = demand{}
-	r.now = instant{at: b, error: time.Duration(b - a), steps: r.now.steps}
-	r.before = r.now
-	r.run, r.open, r.row, r.stuck, r.paused = r.run+1, true, 1, false, false
-	r.filled = max(r.span0.to-r.span0.from, r.span1.to-r.span1.from)
-	r.seen++
-}
+func usable(s *Sample) bool { return s.Err == nil && s.Up && !s.Live }
 
-// hold marks all ports as not refreshed.
-func (r *Refresh) hold(samples []Sample, stuck bool) {
-	r.stuck = stuck
-	f := Held
-	if stuck {
-		f = Stuck
-	}
+// compare finds out which ports have news, and which of these have moved: lead and live are the last ones with news
+// and Live, nil where there is none.
+func (r *Refresh) compare(samples []Sample) (lead, live *Sample, moved bool) {
+	r.current, r.cache = false, 0
 	for i := range samples {
-		if s, p := &samples[i], &r.ports[i]; usable(s) && p.have {
-			s.Fresh = f // repeated ones too
+		s := &samples[i]
+		if s.Live && s.Err == nil {
+			live = s
+			continue
 		}
+		p := &r.ports[i]
+		p.moved, p.again = false, true
+		switch {
+		case s.Err != nil:
+			continue // it has moved since the last good reading, or has not
+		case !s.Up:
+			*p = refreshPort{stamp: p.stamp, again: true}
+			continue
+		}
+		r.cache = max(r.cache, s.Cache)
+		if !p.news(s) {
+			continue
+		}
+		set := s.At.Before(p.stamp) // its clock was set back
+		p.stamp, p.again, lead = s.At, false, s
+		if r.base.IsZero() {
+			r.base = s.At
+		}
+		if !s.Local.IsZero() {
+			if r.stamps.take(s) {
+				r.forget() // no instant before means anything
+			}
+		}
+		if p.have = p.have && !set && s.Epoch == p.epoch && s.Bits == p.width; p.have {
+			p.compare(s)
+			moved = moved || p.moved
+			r.current = r.current || p.moved && p.live()
+		}
+	}
+	return lead, live, moved
+}
+
+// forget begins again with the next reading of each port.
+func (r *Refresh) forget() {
+	for i := range r.ports {
+		r.ports[i].have = false
 	}
 }
 
-// holdOwn holds a port of a cache of its own that has not refreshed, and reports whether
-// it did.
-func (r *Refresh) holdOwn(s *Sample, p *refreshPort, now int64) bool {
-	if !p.ownCache || p.expected(now) < suspect {
-		return false
+// note notes what a reading says of the device as a whole.
+func (r *Refresh) note(samples []Sample, lead *Sample, moved bool) {
+	now := int64(lead.At.Sub(r.base))
+	if r.readings > 0 && now > r.now {
+		r.gap = r.gaps.add(now - r.now)
 	}
-	s.Fresh = max(s.Fresh, Held)
-	if now-p.movedAt > r.maxPeriod() {
-		s.Fresh = Stuck
+	r.readings++
+	r.now, r.took = now, 2*lead.Within
+	r.age, r.overdue = 0, false
+	live, slow, cached := false, false, false
+	for i := range r.ports {
+		p := &r.ports[i]
+		cached = cached || p.moved && !p.live()
+		r.age = max(r.age, p.clock.age())
+		live, slow = live || p.live(), slow || p.slow
 	}
-	return true
-}
-
-// whileLive passes the readings on as they are. extra is how far the instants before
-// may be off.
-func (r *Refresh) whileLive(samples []Sample, now int64, moved int, frames uint64, due float64, extra time.Duration) {
-	if moved == 0 && due >= suspect {
-		// Not live after all, or all traffic has stopped at once. The refresh
-		// before was between the last two readings.
-		r.restartFit(r.beforeFrom, r.span0.to)
-		r.paused = true
-		r.longest = max(2*r.gap, int64(shortest))
-		r.row, r.open = 0, false
-		r.seen--
-		r.hold(samples, false)
-		return
-	}
-	r.frames, r.span = frames, now-r.last
-	if moved > 0 {
-		if r.row < liveAfter && r.missing(r.span) {
-			r.row = -1 // a reading that repeats may have been missed
-		}
-		if r.row++; r.row == 0 {
-			r.rowFrom = r.last
-		}
-		r.run++
-		r.seen++
-	}
-	r.before.at, r.now.at, r.beforeFrom = r.last, now, r.span0.from
-	if r.incomplete || r.missing(r.span) {
-		r.mix.n = 0
-	} else {
-		r.mix.add(frames, r.gap)
-	}
-	blur := r.hidden()
-	if r.row < liveAfter {
-		// After a gap that is longer or shorter than the others a refresh more or
-		// less may have come.
-		odd := min(max(r.span-r.gap, r.gap-r.span), 2*r.gap)
-		n := int64(max(r.row, 1))
-		blur = max(blur, time.Duration(max(r.gap/n, (now-r.rowFrom)/n-r.span)+odd))
-	}
-	r.now.error = blur
+	r.live, r.slow = live, slow
+	r.age = cmp.Or(r.age, r.maxPeriod())
 	for i := range samples {
 		s, p := &samples[i], &r.ports[i]
-		if !usable(s) || p.again {
+		if moved || p.again || !p.have || !p.ticking {
 			continue
 		}
-		if p.partial {
-			s.Fresh = Held // the next one will be whole
-			continue
+		at := int64(s.At.Sub(r.base))
+		r.overdue = r.overdue || p.due(at) && at-p.until > cmp.Or(p.clock.age(), r.age)
+	}
+	switch {
+	case moved:
+		if r.movedAt, r.stuck = now, false; cached {
+			r.slowAt = now
 		}
-		p.ownClock(s, now)
-		if r.holdOwn(s, p, now) {
-			continue
-		}
-		s.AtError, s.StepError = blur, blur+extra+p.wasOff.Abs()
-		if p.ownCache {
-			s.AtError = max(blur, time.Duration(r.gap))
-			s.StepError = s.AtError
-		}
-		p.steps, p.anchored, p.wasOff = r.now.steps, true, 0
-		p.record(s, now)
+		r.seen++
+	case r.seen == 0:
+		r.stuck = now > r.maxPeriod()
+	default:
+		r.stuck = now-r.movedAt > stuckAfter*r.age+r.gap
 	}
 }
 
-// give hands the port's values on as those of an instant; extra is how much further
-// than the device's the port's may be off.
-func (r *Refresh) give(s *Sample, p *refreshPort, in *instant, extra time.Duration) {
-	if p.anchored && p.at >= in.at {
-		s.Fresh = Held // given already
+// take finds out of when a port's new sample is.
+func (r *Refresh) take(s *Sample, p *refreshPort) {
+	at := int64(s.At.Sub(r.base))
+	from, to := at-int64(s.Within), at+int64(s.Within)
+	if !s.Local.IsZero() {
+		to += int64(r.stamps.grain)
+	}
+	switch {
+	case !p.have:
+		p.begin(s, from, to)
+		s.Fresh = Anchor
+		return
+	case p.partial:
+		p.partTo = to
+		s.Fresh = Held // the next one will be whole
+		return
+	case p.moved:
+		r.moved(s, p, at, from, to)
+	default:
+		r.still(s, p, from, to)
+	}
+	p.from, p.to = from, to
+}
+
+// moved handles a port whose counters were refreshed since the reading before.
+func (r *Refresh) moved(s *Sample, p *refreshPort, at, from, to int64) {
+	frames, _ := delta(p.packets, s.Packets, s.Bits != 32)
+	p.octets, p.packets = s.Octets, s.Packets
+	// A device that stamps its samples says that they are of these times: that is believed where each differs.
+	apart := to - p.from
+	short := apart <= int64(quickWithin)+3*(to-from) || !s.Local.IsZero()
+	slowly := frames*uint64(quickWithin) < suspect*uint64(max(apart, 0)) // too few for such readings
+	// More than are due in that time are those of a refresh.
+	if p.inRow++; frames >= suspect && frames/4 <= p.expected(at) && (short || slowly && apart <= r.gap/4) {
+		if p.quick = min(p.quick+1, proven); !short {
+			p.within = max(p.within, apart)
+		}
+	}
+	if r.live && !s.Local.IsZero() {
+		p.quick = proven // how a device stamps is the same for all ports
+	}
+	if p.slow = p.slow && !p.live(); p.live() || slowly && r.live && !r.slow && r.documented() == 0 {
+		p.current(from, to)
+		r.pass(s, p, at, frames)
 		return
 	}
+	if was := p.expected(at); 4*frames >= 3*was && 3*frames <= 4*was {
+		p.steady = min(p.steady+1, steadyAfter)
+	} else {
+		p.steady = 0
+	}
+	seen := sighting{
+		old: p.from, oldTo: p.to, from: from, until: to, after: p.from,
+		busy:   p.due(at) || frames >= suspect && (p.inRow > 1 || p.clock.age() == 0),
+		steady: p.steady >= steadyAfter,
+	}
+	if d := r.oldest(p); d > 0 {
+		seen.after = max(seen.after, from-d)
+	}
+	if p.parted {
+		seen.until = max(p.partTo, seen.after+1)
+	}
+	var least, most int64
+	if p.ticking {
+		least, most = p.refreshed(&seen)
+	} else {
+		p.start(seen.after, from, to)
+		p.ticking, p.given = true, false // what was shown before is as old as the source's period, which is not known
+	}
+	r.fresh = max(r.fresh, p.first)
+	mid := p.first + (p.last-p.first)/2
+	if p.given {
+		mid = max(mid, p.at+1)
+	}
+	off := max(mid-p.first, p.last-mid)
+	step, timed := off+p.off, p.timed
+	if p.timed = p.clock.timed(); timed && p.timed {
+		step = min(step, max(mid-p.at-least, most-(mid-p.at)))
+	}
+	p.frames, p.span = frames, mid-p.at
+	r.give(s, p, mid, off, step)
+	s.Likely = time.Duration(p.likely - mid)
+	if p.learning() {
+		s.Fresh, p.given = Anchor, false
+	}
+}
+
+// oldest is how old a port's values are at most, by what is documented and by its timer; 0 where nothing is known.
+func (r *Refresh) oldest(p *refreshPort) int64 {
+	d := int64(r.documented())
+	if age := p.clock.age(); p.clock.timed() && (d == 0 || age < d) {
+		return age // of several refreshes since the reading before it is the last
+	}
+	return d
+}
+
+// still handles a port that has not moved.
+func (r *Refresh) still(s *Sample, p *refreshPort, from, to int64) {
+	due := p.due(from)
+	if due {
+		if p.inRow = 0; !p.live() || !r.current && !r.stamps.known {
+			p.quick, p.within, p.slow = 0, 0, p.slow || !p.live()
+		}
+	}
+	own := p.clock.age()
+	old := cmp.Or(own, r.age)
+	if d := int64(r.documented()); d > 0 {
+		old = min(old, d)
+	}
+	others := r.slowAt // which are refreshed as this one is
+	if p.live() {
+		others = r.movedAt
+	}
+	switch {
+	case r.stuck, due && from-p.until > r.maxPeriod() && others-p.until < old-old/4:
+		s.Fresh = Stuck
+		return
+	case r.seen == 0, r.overdue, due && from-p.until <= old, due && others-p.until < old-old/4:
+		s.Fresh = Held // not refreshed yet, or idle, or nothing else has moved either
+		return
+	}
+	// The values are of when they were refreshed last: no longer ago than that takes, and, since a device may have
+	// stopped, no later than anything has shown. Until then the counters stood as they are.
+	at := from - old
+	switch {
+	case p.live():
+		at = int64(s.At.Sub(r.base))
+	default:
+		at = min(at, r.fresh)
+	}
+	if at < p.last || p.given && at <= p.at {
+		s.Fresh = Held
+		return
+	}
+	off := int64(0)
+	doubt := own == 0 && r.documented() == 0 && from-max(p.since, p.until) < r.maxPeriod()
+	if doubt {
+		off = at - p.first
+	}
+	p.frames, p.span, p.timed = 0, at-p.at, false
+	r.give(s, p, at, off, off+p.off)
+	s.Doubt = doubt
+}
+
+// pass leaves a sample of a port that is current at each reading as it is.
+func (r *Refresh) pass(s *Sample, p *refreshPort, at int64, frames uint64) {
+	if !p.given {
+		s.Fresh = Anchor
+	}
+	off := p.within / 2
+	s.At = s.At.Add(-time.Duration(off))
+	s.AtError, s.StepError = time.Duration(off), time.Duration(off+p.off)
+	at -= off
+	if !s.Local.IsZero() {
+		s.At, s.Within = s.At.Add(r.stamps.grain/2), s.Within+r.stamps.grain/2
+		r.drift(s, at-p.at)
+	}
+	r.fresh = max(r.fresh, p.first)
+	p.frames, p.span = frames, at-p.at
+	p.at, p.off, p.given, p.timed, p.ticking = at, off, true, false, true
+}
+
+// give hands the port's values on as those of an instant, give or take off, which is step at most off its
+// distance from the one before.
+func (r *Refresh) give(s *Sample, p *refreshPort, at, off, step int64) {
 	read := s.At
-	s.At = r.base.Add(time.Duration(in.at))
+	s.At = r.base.Add(time.Duration(at))
+	s.Fresh = Current
+	if !p.given {
+		s.Fresh, p.given = Anchor, true
+	}
+	s.AtError, s.StepError, s.Within = time.Duration(off), time.Duration(step), 0
 	if !s.Local.IsZero() {
 		s.Local = s.Local.Add(s.At.Sub(read))
+		r.drift(s, at-p.at)
 	}
-	s.Fresh = Current
-	if !p.anchored {
-		s.Fresh, p.anchored = Anchor, true
-	} else {
-		// Where the port's own times are right, the device's one instant is not.
-		extra += (p.off - p.wasOff).Abs()
+	p.at, p.off = at, off
+}
+
+// drift adds what the device's clock may be wrong by in a time. A window has no more than a few of these.
+func (r *Refresh) drift(s *Sample, d int64) {
+	off := r.stamps.off(time.Duration(d))
+	s.AtError, s.StepError = s.AtError+4*off, s.StepError+off
+}
+
+// documented is how old values can be at most by what is known of the source beforehand.
+func (r *Refresh) documented() time.Duration {
+	d := cmp.Or(r.cfg.Period, r.cache)
+	return d + d/8
+}
+
+// maxPeriod is RefreshConfig.MaxPeriod, or longer where the source's documented
+// period is.
+func (r *Refresh) maxPeriod() int64 {
+	return int64(max(r.cfg.MaxPeriod, stuckAfter*r.cache))
+}
+
+// mostLooks is how many readings may come between two of the schedule, beside those that are to differ from the one before.
+// lookApart is how shortly after one another they may follow, and quickApart those.
+const (
+	mostLooks  = 4
+	lookApart  = 3 * time.Millisecond
+	quickApart = 20 * time.Millisecond
+)
+
+// Look says when, before the next reading of the schedule, one more would tell something about the source's
+// refreshes, in the samples' clock; zero where none would, or where a reading takes more than an eighth of the schedule. Observe
+// takes it in as any other.
+func (r *Refresh) Look(next time.Time) time.Time {
+	if r.readings < 2 || r.stamps.known {
+		return time.Time{}
 	}
-	p.wasOff = p.off
-	s.AtError, s.Within = in.error+extra+p.off.Abs(), 0 // it is in the instant's error
-	s.StepError = in.steps - p.steps + extra
-	p.steps = in.steps
-	p.record(s, in.at)
+	if due := int64(next.Sub(r.base)); due > r.due {
+		if r.due > 0 {
+			r.every = due - r.due
+		}
+		r.due, r.looks = due, 0
+	}
+	if int64(r.took) > r.every/8 && r.every > 0 { // it has enough to do
+		return time.Time{}
+	}
+	r.dice = r.dice*6364136223846793005 + 1442695040888963407
+	late := r.dice>>63 == 1 // both sides, in no order that a source could follow
+	best, quick := int64(math.MaxInt64), false
+	for i := range r.ports {
+		p := &r.ports[i]
+		soon := p.to + int64(quickApart)
+		if p.moved && p.inRow >= 2 && !p.live() && p.due(soon+max(int64(r.took), r.slowest(p))) {
+			best, quick = min(best, max(soon, p.to+r.slowest(p))), true
+		} else if r.looks >= mostLooks {
+			continue
+		} else if at := p.look(p.from, r.due, r.every, r.took, late); at >= p.to+int64(lookApart) {
+			best = min(best, at)
+		}
+	}
+	if best >= int64(next.Sub(r.base)-r.took-lookApart) {
+		return time.Time{}
+	}
+	if !quick {
+		r.looks++
+	}
+	return r.base.Add(time.Duration(best))
+}
+
+// slowest is how long a port takes to send frames enough to tell, a quarter of the readings' distance at most.
+func (r *Refresh) slowest(p *refreshPort) int64 {
+	if p.frames == 0 {
+		return 0
+	}
+	return min(2*suspect*p.span/int64(p.frames), r.gap/4)
 }
 
 // expected is how many frames are to be expected in d if n came in span.

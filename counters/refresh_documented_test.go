@@ -28,7 +28,7 @@ func TestDocumented(t *testing.T) {
 		stated, configured time.Duration
 		want               time.Duration // about how much the values' instant is uncertain
 	}{
-		{"not stated", 0, 0, 0},
+		{"not stated", 0, 0, 500 * time.Millisecond}, // it came between two readings
 		{"stated", 500 * time.Millisecond, 0, 500 * time.Millisecond},
 		{"stated and configured", 500 * time.Millisecond, 200 * time.Millisecond, 200 * time.Millisecond},
 	} {

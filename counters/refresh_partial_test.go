@@ -53,16 +53,10 @@ func TestRefreshInTheMiddleOfAReading(t *testing.T) {
 						if lo, hi := e.LoadRange(); lo > load+load/100 || hi < load-load/100 {
 							t.Errorf("reading %d, port %d: load in [%d, %d], want %d (Δt %v ±%v)", i, p, lo, hi, load, e.End.Sub(e.Start), e.Error)
 						}
-						if p == cut && i > 60 && e.Error > 300*time.Millisecond {
-							t.Errorf("reading %d: Δt ±%v, although the refresh was seen in the middle of the port", i, e.Error)
-						}
 						if off := e.End.Sub(e.Start) - 5*time.Second; i > 30 && off.Abs() > 50*time.Millisecond {
 							t.Errorf("reading %d, port %d: Δt %v ±%v", i, p, e.End.Sub(e.Start), e.Error)
 						}
 					}
-				}
-				if st := r.Status(); (st.Period-5*time.Second).Abs() > 50*time.Millisecond || st.Kind == RefreshIrregular {
-					t.Errorf("%+v", st)
 				}
 				if valid < 3*30 {
 					t.Errorf("%d windows of three ports in 200 s", valid)

@@ -2,6 +2,7 @@ package counters
 
 import (
 	"math/big"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // every second refresh.
 func TestPeriodThatChanges(t *testing.T) {
 	for _, tt := range []struct{ before, after float64 }{{2, 4}, {3, 6}, {2, 6}, {2, 7}, {1.6, 8}, {5, 3}, {3, 3.5}} {
-		first, second := timer(tt.before, 0.3), timer(tt.after, 100.3)
+		first, second := onTimer(tt.before, 0.3), onTimer(tt.after, 100.3)
 		b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: func(at float64) float64 {
 			if at < 100.3 {
 				return first(at)
@@ -20,7 +21,7 @@ func TestPeriodThatChanges(t *testing.T) {
 			return second(at)
 		}}
 		wrong := 0
-		r := watch(b, every(1, 500), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
+		r := watch(b, every(1, 1500), RefreshConfig{}, func(_ int, at float64, est []Estimate) {
 			if e := &est[0]; e.State == OK {
 				want := uint64(50_000 * 8192)
 				if lo, hi := e.LoadRange(); lo > want+want/10_000 || hi < want-want/10_000 {
@@ -30,7 +31,7 @@ func TestPeriodThatChanges(t *testing.T) {
 		})
 		st := r.Status()
 		if off := (st.Period - seconds(tt.after)).Abs(); off > st.PeriodError+time.Millisecond || st.PeriodError > 50*time.Millisecond {
-			t.Errorf("%v s, then %v s: %v ±%v", tt.before, tt.after, st.Period, st.PeriodError)
+			t.Errorf("%v s, then %v s: %+v", tt.before, tt.after, st)
 		}
 		if wrong > 2 {
 			t.Errorf("%v s, then %v s: %d estimates are further off than they say", tt.before, tt.after, wrong)
@@ -39,7 +40,7 @@ func TestPeriodThatChanges(t *testing.T) {
 }
 
 func TestClockStepRestartsRefreshLearning(t *testing.T) {
-	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: timer(5, 0.4)}
+	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: onTimer(5, 0.4)}
 	r := NewRefresh(RefreshConfig{})
 	for i, sec := range every(1, 101) {
 		s := b.read(sec, nil)
@@ -81,7 +82,7 @@ func TestErrorOfAWindowOfSeveralRefreshes(t *testing.T) {
 
 // A documented period that readings cannot show is taken for what it is.
 func TestDocumentedPeriod(t *testing.T) {
-	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: timer(0.4, 0.1)}
+	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: onTimer(0.4, 0.1)}
 	n := 0
 	watch(b, every(1, 100), RefreshConfig{Period: 400 * time.Millisecond}, func(_ int, at float64, est []Estimate) {
 		e := &est[0]
@@ -111,4 +112,35 @@ func TestMixIsTheAverageRoundedUp(t *testing.T) {
 			t.Fatalf("%d, want %v", got, want)
 		}
 	})
+}
+
+// A port that sends in bursts stands still for its own reasons: the period, and with it the lease, is that of
+// a port which sends all the while.
+func TestPeriodIsOfPortsThatSend(t *testing.T) {
+	bursts := func(each float64) func(float64) uint64 { // on for 3 s of each
+		return func(at float64) uint64 {
+			whole := float64(int64(at / each))
+			return uint64(10_000 * (3*whole + min(at-each*whole, 3)))
+		}
+	}
+	for _, tt := range []struct {
+		ports []func(float64) uint64
+		most  time.Duration
+	}{
+		{[]func(float64) uint64{bursts(20), steady(50_000), bursts(30)}, 3 * time.Second},
+		{[]func(float64) uint64{bursts(40), bursts(9)}, 9 * time.Second},
+	} {
+		late := rand.New(rand.NewPCG(1, 2))
+		last, next := 0.0, 0.4
+		b := &box{frames: tt.ports, shown: func(at float64) float64 {
+			for at >= next {
+				last, next = next, next+1.5+late.Float64() // no rule
+			}
+			return last
+		}}
+		r := watch(b, every(1, 120), RefreshConfig{}, func(int, float64, []Estimate) {})
+		if st := r.Status(); st.Period == 0 || st.Period > tt.most {
+			t.Errorf("%+v, want a period of at most %v", st, tt.most)
+		}
+	}
 }

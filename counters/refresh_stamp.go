@@ -2,77 +2,60 @@ package counters
 
 import "time"
 
-// stamp is when a port's last sample was taken. A device that stamps samples itself
-// may give a new one of one port and repeat that of another, each with its own time.
-type stamp struct {
-	at, local time.Time
-	skew      time.Duration // at, less the reading's
-	news      int           // samples since the last reading that was complete
-	gap       time.Duration // between that one's and the newest
-	stepped   bool          // and the clock was set meanwhile
-	absent    bool          // nothing comes of it any more: it is not waited for
+// stamps is what is known of the clock of a device that stamps its samples itself.
+type stamps struct {
+	known bool
+	grain time.Duration // its times are multiples of that
+
+	// By how much the device's clock is ahead of ours, at most, in a stretch of time that begins at from,
+	// and in the one before. Samples arrive late by more or less: the most is that of one that did not.
+	from, before    time.Time
+	last            time.Time // of the last sample, by our clock
+	ahead, wasAhead time.Duration
+	length          time.Duration // of the stretch
+	drift           int64         // how far the clock is off at most, in parts per million
 }
 
-// take notes a sample, unless it is the one before.
-func (t *stamp) take(s *Sample) {
-	if s.At.Equal(t.at) {
-		return
+const (
+	coarsest = time.Second
+	// Each stretch is twice as long as the one before.
+	firstStretch, longestStretch = time.Second, 256 * time.Second
+	// worstDrift is what is believed of a clock (see stepped).
+	worstDrift = 1_000_000 / 8
+)
+
+// take notes when a sample was taken, and when it came, and reports whether the clock was set forward since the one
+// before. One that was set back looks like samples that are late, and then like a clock that runs wrong.
+func (t *stamps) take(s *Sample) (set bool) {
+	ahead := s.At.Sub(s.Local)
+	most := t.ahead
+	if !t.before.IsZero() {
+		most = max(most, t.wasAhead)
 	}
-	if !t.at.IsZero() {
-		gap := s.At.Sub(t.at)
-		t.stepped = t.stepped || gap < 0 || stepped(gap, t.local, s.Local)
-		t.gap += gap
+	set = t.known && ahead-most > stepTolerance+max(0, s.Local.Sub(t.last))/8
+	if s.Local.After(t.last) {
+		t.last = s.Local // those of other ports may be older
 	}
-	t.at, t.local, t.absent = s.At, s.Local, false
-	t.news++
+	if !t.known || set {
+		*t = stamps{known: true, grain: coarsest, from: s.Local, last: s.Local, ahead: ahead, length: firstStretch, drift: worstDrift}
+	}
+	for t.grain > 1 && s.At.UnixNano()%int64(t.grain) != 0 {
+		t.grain /= 10
+	}
+	if s.Local.Sub(t.from) >= t.length {
+		if d := int64(t.from.Sub(t.before)); !t.before.IsZero() {
+			t.drift = min(int64((t.ahead-t.wasAhead).Abs()+t.grain)*1125/(d/1000), worstDrift)
+		}
+		t.before, t.wasAhead = t.from, t.ahead
+		t.from, t.ahead, t.length = s.Local, ahead, min(2*t.length, longestStretch)
+	}
+	if !s.Local.Before(t.from) {
+		t.ahead = max(t.ahead, ahead)
+	}
+	return set
 }
 
-// settle makes the newest sample part of a reading of that time.
-func (t *stamp) settle(reading time.Time) {
-	t.skew, t.news, t.gap, t.stepped = t.at.Sub(reading), 0, 0, false
-}
-
-// take notes the samples' times and holds those that are there again. whole says
-// whether every port has a new one: the reading is complete. A port that has none while another
-// one has its second is not waited for. first is the first port with news, declared a
-// port whose sample is Live, and -1 where there is none.
-func (r *Refresh) take(samples []Sample) (first, declared int, whole bool) {
-	first, declared, whole = -1, -1, true
-	down, twice := -1, false
-	for i := range samples {
-		s, t := &samples[i], &r.stamps[i]
-		switch {
-		case s.Err != nil:
-			t.news = 0
-		case s.Live:
-			declared = i
-		case !s.Up:
-			t.take(s)
-			r.ports[i], down = refreshPort{}, i
-		default:
-			t.take(s)
-			switch {
-			case t.news == 0:
-				whole = whole && t.absent
-			case first < 0:
-				first = i
-			}
-			twice = twice || t.news > 1
-		}
-	}
-	if first < 0 && whole {
-		first = down
-	}
-	whole = whole || twice
-	for i := range samples {
-		s, t := &samples[i], &r.stamps[i]
-		if !usable(s) {
-			continue
-		}
-		t.absent = t.absent || whole && t.news == 0
-		if t.news == 0 || !whole && r.kind != live {
-			s.Fresh = Held
-		}
-	}
-	return first, declared, whole
+// off is how far a time of the device's clock that took d is off, at most.
+func (t *stamps) off(d time.Duration) time.Duration {
+	return time.Duration(int64(d/1000) * t.drift / 1000)
 }

@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,12 +16,9 @@ const (
 	RefreshUnknown RefreshKind = iota
 	// RefreshLive: the values are those of the reading.
 	RefreshLive
-	// RefreshHidden: every reading has news, but the source refreshes between them, by
-	// its documentation or by what steady loads show: values are up to a Period old.
+	// RefreshHidden: every reading has news, but nothing shows that the values are those of the
+	// reading: they are up to a Period old.
 	RefreshHidden
-	// RefreshPeriodic: a timer, or a cache of fixed life that is filled when a
-	// reading finds it too old; both mean the same while the readings are regular.
-	RefreshPeriodic
 	// RefreshTimer: a timer of the source's own.
 	RefreshTimer
 	// RefreshOnDemand: a cache that a reading refills when it is too old.
@@ -30,7 +28,7 @@ const (
 	RefreshIrregular
 )
 
-var refreshNames = [...]string{"unknown", "live", "hidden", "periodic", "timer", "on-demand", "irregular"}
+var refreshNames = [...]string{"unknown", "live", "hidden", "timer", "on-demand", "irregular"}
 
 // String returns the kind's name as JSON and logs spell it.
 func (k RefreshKind) String() string { return refreshNames[k] }
@@ -55,8 +53,9 @@ func (k RefreshKind) EveryReading() bool { return k == RefreshLive || k == Refre
 type RefreshStatus struct {
 	Kind RefreshKind `json:"kind"`
 	// Period is how long the source takes from refresh to refresh, right to within
-	// PeriodError: the learned or documented one, the mean where there is no rule, and that of the
-	// readings for a live source. 0 while it is unknown.
+	// PeriodError: a timer's, the longest that was seen where there is no rule, and that of the
+	// readings for a live source. 0 while it is unknown. It is that of the port which takes longest, of those
+	// that send all the while; where none does, of the one which takes the least, as the others may have sent nothing.
 	Period      time.Duration `json:"period_ns"`
 	PeriodError time.Duration `json:"period_error_ns"`
 	Jitter      time.Duration `json:"jitter_ns"` // how far refreshes are off the period
@@ -68,28 +67,70 @@ type RefreshStatus struct {
 // Status returns what has been learned up to now.
 func (r *Refresh) Status() RefreshStatus {
 	st := RefreshStatus{Refreshes: r.seen, Stuck: r.stuck}
-	switch {
-	case r.declared.now:
+	if r.declared.now {
 		st.Kind, st.Period = RefreshLive, time.Duration(r.declared.gap)
 		st.Last, st.Refreshes, st.Stuck = r.declared.last, r.declared.seen, false
-	case r.kind == live:
-		st.Kind, st.Period = RefreshLive, time.Duration(r.gap)
-		if p := r.hidden(); p > 0 {
-			st.Kind, st.Period = RefreshHidden, p
+		return st
+	}
+	var shown *refreshPort
+	for i := range r.ports {
+		if p := &r.ports[i]; p.ticking && (shown == nil || p.tells(shown)) {
+			shown = p
 		}
-		st.Last = r.base.Add(time.Duration(r.now.at))
-	case r.kind == cached:
-		st.Kind = r.refreshKind()
-		st.Jitter = time.Duration(r.fit.jitter)
-		st.Last = r.base.Add(time.Duration(r.now.at))
-		// The time that the counters of a live source stood still is no period, until
-		// they do so once more.
-		if r.fit.known() && !(r.paused && len(r.fit.seen) < 3) {
-			st.Period, st.PeriodError = r.period()
-		}
+	}
+	if shown != nil {
+		st.Last = r.base.Add(time.Duration(shown.at))
+		r.describe(&st, shown)
 	}
 	return st
 }
+
+// tells reports whether the source's period is that of p rather than that of q.
+func (p *refreshPort) tells(q *refreshPort) bool {
+	switch sends := p.steady >= steadyAfter; {
+	case sends != (q.steady >= steadyAfter):
+		return sends
+	case sends:
+		return p.clock.age() > q.clock.age()
+	default:
+		return p.clock.age() < q.clock.age()
+	}
+}
+
+// describe is what is known of a port.
+func (r *Refresh) describe(st *RefreshStatus, p *refreshPort) {
+	documented, every := cmp.Or(r.cfg.Period, r.cache), cmp.Or(r.every, r.gap)
+	if r.stamps.known {
+		every = p.span // the device's, of this port
+	}
+	switch t := &p.timer; {
+	case p.live():
+		st.Kind, st.Period = RefreshLive, time.Duration(every)
+	case p.clock.timed():
+		st.Kind, st.Period = RefreshTimer, time.Duration(t.least+(t.most-t.least)/2)
+		st.PeriodError, st.Jitter = time.Duration((t.most-t.least+1)/2), time.Duration(t.slack)
+		if t.most < every {
+			st.Kind = RefreshHidden
+		}
+	case p.inRow > everyReading && expected(p.frames, p.span, every) >= suspect, documented > 0 && int64(documented) < every:
+		st.Kind, st.Period = RefreshHidden, cmp.Or(documented, time.Duration(every))
+	case p.onDemand():
+		life, _, _ := p.filled.life()
+		st.Kind, st.Period, st.PeriodError = RefreshOnDemand, time.Duration(life), time.Duration((p.filled.old-p.filled.young+1)/2)
+	default:
+		if p.timer.dead > 0 {
+			st.Kind = RefreshIrregular
+		}
+		// Either end of it is between two readings.
+		off := min(r.gap, p.stand/2)
+		least, most := p.stand-2*off, p.stand
+		usual := min(max(p.usual, least), most)
+		st.Period, st.PeriodError = time.Duration(usual), time.Duration(max(usual-least, most-usual))
+	}
+}
+
+// everyReading is after how many readings in a row with news each of them seems to have some.
+const everyReading = 8
 
 // Achieved is the averaging window Δt (draft-00 §5.3.2) that comes of a configured
 // one: the nearest number of whole refreshes, and one at least. It is 0 while the
@@ -120,7 +161,10 @@ func (st RefreshStatus) IntervalNote(interval time.Duration) string {
 	if achieved == 0 || (achieved-interval).Abs() <= interval/10+st.PeriodError {
 		return ""
 	}
-	period := st.Period.Round(10 * time.Millisecond)
+	period := st.Period.Round(10 * time.Millisecond).String()
+	if st.PeriodError > st.Period/20 {
+		period = fmt.Sprintf("%v to %v", (st.Period - st.PeriodError).Round(10*time.Millisecond), (st.Period + st.PeriodError).Round(10*time.Millisecond))
+	}
 	if st.Period > interval {
 		return fmt.Sprintf("Δt is %v, but the source has news only every %v: make the device's interval at least that", interval, period)
 	}

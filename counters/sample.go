@@ -47,13 +47,16 @@ type Sample struct {
 	// of the time that the reading took, where At is its midpoint.
 	Within time.Duration
 
-	// Fresh, AtError and StepError are what a Refresh found out; a source leaves
+	// Fresh, Doubt, AtError, StepError and Likely are what a Refresh found out; a source leaves
 	// them alone. The values' instant is At, give or take AtError, and it is
 	// later than the instant of the port's values before by the difference of the
-	// two Ats, give or take StepError.
+	// two Ats, give or take StepError. Most likely it is At + Likely. With Doubt more may have been sent than the
+	// values say, since it is not known yet how old they may be.
 	Fresh     Freshness
+	Doubt     bool
 	AtError   time.Duration
 	StepError time.Duration
+	Likely    time.Duration
 
 	// Degraded says in what way this reading is only approximately right,
 	// "" when it is exact.

@@ -14,7 +14,8 @@ type point struct {
 	// atError is how far at may be off, steps the sum of what each gap since the
 	// estimator started may be off.
 	// within is how far the reading's own time may be off.
-	atError, steps, within time.Duration
+	// likely is where in that error the instant most likely is.
+	atError, steps, within, likely time.Duration
 
 	lag time.Duration // Sample.Lag
 }

@@ -155,7 +155,8 @@ func measuredOf(v *fleet.PortView, speed uint64) measured {
 		return measured{SpeedBPS: known(speed), Signals: []replaySignal{}}
 	}
 	e := v.Last // of its own: views are used again
-	load, window, off := e.Load(), e.End.Sub(e.Start).Nanoseconds(), e.Error.Nanoseconds()
+	start, give := e.Likely()
+	load, window, off := e.Load(), e.End.Sub(start).Nanoseconds(), give.Nanoseconds()
 	return measured{known(e.Capacity), &load, &e.ABW, &window, &off, replaySignals(v.Signals)}
 }
 
@@ -233,16 +234,14 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 	}
 	var buf, last []counters.Sample
 	var took []time.Duration
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for n := 0; n < count; n++ {
-		if n > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				n = count
-				continue
-			}
+	when := cadence{every: every}
+	for n := 0; n < count; {
+		scheduled, err := when.wait(ctx)
+		if err != nil {
+			break
+		}
+		if scheduled {
+			n++
 		}
 		start := time.Now()
 		buf, err = src.Read(ctx, buf[:0])
@@ -252,7 +251,9 @@ func readCounters(ctx context.Context, file *inventory.Fleet, dev *inventory.Dev
 		end := time.Now()
 		res.Readings++
 		took = append(took, end.Sub(start))
-		store.Take(&fleet.Reading{Device: dev.Name, Start: start, End: end, Err: err, Samples: buf})
+		reading := fleet.Reading{Device: dev.Name, Start: start, End: end, Next: when.next, Err: err, Samples: buf}
+		store.Take(&reading)
+		when.look = reading.Look
 		if err != nil {
 			res.Failed++
 			res.LastError = err.Error()

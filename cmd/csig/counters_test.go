@@ -14,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/fleet"
 	"github.com/csig-agent/csig/counters/trace"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 const countersFleet = `
@@ -428,7 +430,7 @@ func TestRecordOfNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, unreadable, err := record(t.Context(), rec, time.Millisecond, 100*time.Millisecond)
+			_, unreadable, err := record(t.Context(), rec, counters.RefreshConfig{}, time.Millisecond, 100*time.Millisecond)
 			if err = errors.Join(err, rec.Close()); err != nil || rec.Readings() == 0 {
 				t.Fatal(rec.Readings(), err)
 			}
@@ -451,6 +453,105 @@ func TestShort(t *testing.T) {
 	for ns, want := range map[int64]time.Duration{0: 0, 7: 7, 1234: 1230, 1_234_567: 1_230_000, 59_999_999_999: 60_000_000_000} {
 		if got := short(ns); got != want {
 			t.Errorf("short(%d) = %v, want %v", ns, got, want)
+		}
+	}
+}
+
+// refreshing is a source that counts 10,000 frames/s, and shows them so often.
+type refreshing struct{ period time.Duration }
+
+func (refreshing) Close() error { return nil }
+func (r refreshing) Read(_ context.Context, dst []counters.Sample) ([]counters.Sample, error) {
+	now := time.Now()
+	frames := uint64(now.Truncate(r.period).UnixNano() / 100_000)
+	return append(dst, counters.Sample{Port: "swp1", Speed: 1e9, Up: true, At: now, Bits: 64, Overhead: 20, Octets: 1000 * frames, Packets: frames}), nil
+}
+
+// What is recorded is what an agent reads, between two readings of the schedule, too, and a replay comes to what the
+// agent does.
+func TestRecordedBetween(t *testing.T) {
+	for _, period := range []time.Duration{250 * time.Millisecond, 70 * time.Millisecond, time.Nanosecond} {
+		t.Run(period.String(), func(t *testing.T) { recordedBetween(t, refreshing{period}) })
+	}
+}
+
+func recordedBetween(t *testing.T, src refreshing) {
+	const every, long = 100 * time.Millisecond, 60 * time.Second
+	table, err := quantize.Preset(quantize.MinABWC, "linear")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := counters.PipelineConfig{Interval: time.Second, Tables: []*quantize.Buckets{&table}, Ports: []counters.PipelinePort{{Name: "swp1", Speed: 1e9}}}
+	type outcome struct {
+		at      time.Time
+		now     counters.Estimate
+		buckets counters.BucketRange
+	}
+	of := func(at time.Time, s *counters.PortState) outcome {
+		s.Now.Start, s.Now.End = s.Now.Start.UTC(), s.Now.End.UTC()
+		return outcome{at.UTC(), s.Now, s.Signals[0].Range}
+	}
+	var agent, replayed []outcome
+	var learned, again counters.RefreshStatus
+	synctest.Test(t, func(t *testing.T) {
+		pipe, err := counters.NewPipeline(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), long)
+		defer cancel()
+		for when := (cadence{every: every}); ; when.look = pipe.Look(when.next) {
+			if _, err := when.wait(ctx); err != nil {
+				break
+			}
+			at := time.Now()
+			samples, _ := src.Read(ctx, nil)
+			pipe.Observe(samples)
+			state := *pipe.Take(0, &samples[0])
+			agent = append(agent, of(at, &state))
+		}
+		learned = pipe.Refresh()
+	})
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) { // at the same time
+		rec, err := trace.NewRecorder(src, &file, trace.RecorderConfig{Header: trace.Header{
+			Device: "a", Ports: []string{"swp1"}, IntervalNS: cfg.Interval.Nanoseconds(),
+			Settings: &trace.Settings{SpeedsBPS: map[string]uint64{"swp1": 1e9}, Buckets: []trace.Table{trace.TableOf(&table)}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, unreadable, err := record(t.Context(), rec, counters.RefreshConfig{}, every, long)
+		if err = errors.Join(unreadable, err, rec.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r, err := trace.NewReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	how, err := r.Header().Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := trace.Play(r, how, func(s *trace.Step) error {
+		replayed = append(replayed, of(s.Read, &s.Ports[0].PortState))
+		return nil
+	})
+	if err != nil || sum.Damaged != nil {
+		t.Fatal(err, sum.Damaged)
+	}
+	again = sum.Refresh
+	learned.Last, again.Last = time.Time{}, time.Time{}
+	if n := len(agent) - int(long/every); n < 8 {
+		t.Errorf("%d readings between two of the schedule", n)
+	}
+	if !slices.Equal(agent, replayed) || again != learned {
+		t.Errorf("%d readings of an agent, which learned %+v;\n%d replayed, %+v", len(agent), learned, len(replayed), again)
+		for i := range min(len(agent), len(replayed)) {
+			if agent[i] != replayed[i] {
+				t.Fatalf("reading %d: %+v,\nreplayed %+v", i, agent[i], replayed[i])
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ addresses nor users.`,
 			if err != nil {
 				return errors.Join(err, src.Close(), file.Close())
 			}
-			failed, unreadable, err := record(cmd.Context(), rec, f.every, duration)
+			failed, unreadable, err := record(cmd.Context(), rec, settings.Refresh(), f.every, duration)
 			if err = errors.Join(err, rec.Close(), file.Close()); err != nil {
 				return err
 			}
@@ -131,9 +131,9 @@ type recordResult struct {
 	Failed   int    `json:"failed"`
 }
 
-// record reads until the time is up; failed readings are part of the record. It returns
-// how many there were, and why no port could be read where that was never possible.
-func record(ctx context.Context, rec *trace.Recorder, every, duration time.Duration) (failed int, unreadable, err error) {
+// record reads until the time is up; failed readings are part of the record, and those between two of the schedule,
+// as an agent's. It returns how many failed, and why no port could be read where that was never possible.
+func record(ctx context.Context, rec *trace.Recorder, cfg counters.RefreshConfig, every, duration time.Duration) (failed int, unreadable, err error) {
 	unreadable = errors.New("the recording ended before the first reading did")
 	ever := false
 	defer func() {
@@ -141,16 +141,18 @@ func record(ctx context.Context, rec *trace.Recorder, every, duration time.Durat
 			unreadable = nil
 		}
 	}()
-	var end <-chan time.Time
+	within := ctx
 	if duration > 0 {
-		t := time.NewTimer(duration)
-		defer t.Stop()
-		end = t.C
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, duration)
+		defer cancel()
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	refresh, when := counters.NewRefresh(cfg), cadence{every: every}
 	var samples []counters.Sample
 	for {
+		if _, err := when.wait(within); err != nil {
+			return failed, unreadable, nil
+		}
 		samples, err = rec.Read(ctx, samples[:0])
 		if ctx.Err() != nil {
 			return failed, unreadable, nil // Ctrl-C is how a recording ends
@@ -161,16 +163,11 @@ func record(ctx context.Context, rec *trace.Recorder, every, duration time.Durat
 		} else {
 			unreadable = noPort(samples)
 			ever = ever || slices.ContainsFunc(samples, func(s counters.Sample) bool { return s.Err == nil })
+			refresh.Observe(samples)
+			when.look = refresh.Look(when.next)
 		}
 		if err := rec.Err(); err != nil {
 			return failed, unreadable, err
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			return failed, unreadable, nil
-		case <-ctx.Done():
-			return failed, unreadable, nil
 		}
 	}
 }

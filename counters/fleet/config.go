@@ -54,6 +54,10 @@ type Reading struct {
 	Missed  int               // slots since the reading before that had none
 	Err     error             // of the whole device; then there are no samples
 	Samples []counters.Sample // in the source's order of ports
+	Next    time.Time         // the next slot
+
+	// Look is when the Sink wants another reading before the next slot; zero for none.
+	Look time.Time
 }
 
 const (

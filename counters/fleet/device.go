@@ -27,6 +27,7 @@ type device struct {
 
 	// Of the reading under way.
 	due     time.Time
+	look    time.Time // one that the sink has asked for before the next slot; zero for none
 	source  counters.Source
 	reopens uint64 // how often source was opened again
 	fails   int    // in a row
@@ -70,6 +71,9 @@ func (d *device) run() {
 	}
 	release()
 	next := d.due
+	if !d.look.IsZero() {
+		next = d.look
+	}
 	<-d.busy
 	if d.parent.Err() == nil {
 		d.timer.Reset(time.Until(next))
@@ -111,7 +115,12 @@ func (d *device) stop(over <-chan struct{}) error {
 
 // read takes one reading and finds the next slot.
 func (d *device) read() {
-	due, start := d.due, time.Now()
+	due, start, limit := d.due, time.Now(), d.cfg.Interval
+	between := !d.look.IsZero()
+	if between {
+		due, limit = d.look, max(d.due.Sub(start), time.Millisecond)
+	}
+	d.look = time.Time{}
 	d.mu.Lock()
 	d.started = start
 	d.mu.Unlock()
@@ -124,10 +133,10 @@ func (d *device) read() {
 	ctx, cancel := context.WithCancelCause(d.parent)
 	defer cancel(nil)
 	// Not a deadline of ctx: sources would divide what is left of it among their tries.
-	deadline := time.AfterFunc(d.cfg.Interval, func() { cancel(context.DeadlineExceeded) })
+	deadline := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
 	samples, err := d.take(ctx, *buf)
 	if !deadline.Stop() && err != nil && d.parent.Err() == nil && !errors.As(err, new(*untrusted.PanicError)) {
-		err = &lateError{d.cfg.Name, d.cfg.Interval, err}
+		err = &lateError{d.cfg.Name, limit, err}
 	}
 	end := time.Now()
 	if cap(samples) > cap(*buf) {
@@ -144,9 +153,18 @@ func (d *device) read() {
 		d.fails = 0
 	}
 	missed := d.missed
-	d.due, d.missed = d.slot(due, end)
+	if between {
+		if missed = 0; err != nil { // the reading of the next slot says why
+			d.mu.Lock()
+			d.started = time.Time{}
+			d.mu.Unlock()
+			return
+		}
+	} else {
+		d.due, d.missed = d.slot(due, end)
+	}
 	if d.parent.Err() == nil {
-		r := Reading{Device: d.cfg.Name, Index: d.index, Due: due, Start: start, End: end, Missed: missed, Err: err}
+		r := Reading{Device: d.cfg.Name, Index: d.index, Due: due, Start: start, End: end, Missed: missed, Next: d.due, Err: err}
 		if err == nil {
 			r.Samples = samples
 		}
@@ -155,6 +173,9 @@ func (d *device) read() {
 			d.fails++
 			r.Samples, r.Err = nil, err
 			_ = d.sink(&r) // which learns of what it cannot take
+		}
+		if d.look = r.Look; !d.look.Before(d.due) {
+			d.look = time.Time{}
 		}
 	}
 	d.note(due, start, end, missed, err)

@@ -64,7 +64,8 @@ func NewStore(devices []counters.PipelineConfig) (*Store, error) {
 	return st, nil
 }
 
-// Take takes one reading in. In the steady state it allocates nothing.
+// Take takes one reading in, and says in its Look when another one would tell more about the
+// source's refreshes. In the steady state it allocates nothing.
 func (st *Store) Take(r *Reading) {
 	d := &st.devices[r.Index]
 	d.mu.Lock()
@@ -81,6 +82,7 @@ func (st *Store) Take(r *Reading) {
 	}
 	d.pipeline.Observe(r.Samples)
 	defer d.answered(r)
+	defer func() { r.Look = d.pipeline.Look(r.Next) }()
 	for i := range r.Samples {
 		s, port := &r.Samples[i], &d.ports[i]
 		if port.Err = s.Err; s.Err == nil {

@@ -18,10 +18,19 @@ const ms = int64(time.Millisecond)
 // Classes are all of them.
 func Classes() []Class {
 	return []Class{
-		{"live", true, func(rnd *rand.Rand) *device { return drawn(rnd, atOnce) }},
+		{"live", true, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, atOnce)
+			d.took = 0
+			return d
+		}},
+		{"live, and readings take a while", true, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, atOnce)
+			d.took = d.gap / 10
+			return d
+		}},
 		{"live, declared", true, func(rnd *rand.Rand) *device {
 			d := drawn(rnd, atOnce)
-			d.live = true
+			d.took, d.live = 0, true
 			return d
 		}},
 		{"timer, slower than the readings", false, func(rnd *rand.Rand) *device {
@@ -131,6 +140,71 @@ func Classes() []Class {
 			d.shows = timer(rnd, d.gap*(300+rnd.Int64N(650))/1000, phase(rnd), 1)
 			return d
 		}},
+		{"each port in a way of its own", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			var list []shows
+			for range d.traffic {
+				period := slower(rnd, d)
+				list = append(list, []shows{atOnce, timer(rnd, period, phase(rnd), period/100+1), demand(period), timer(rnd, d.gap*(300+rnd.Int64N(650))/1000, phase(rnd), 1)}[rnd.IntN(4)])
+			}
+			d.shows = each(list)
+			return d
+		}},
+		{"timer, that begins again at each refresh", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			period := slower(rnd, d)
+			d.shows = rearmed(rnd, period, phase(rnd), period/50+1)
+			return d
+		}},
+		{"as net-snmp: each refresh 3 s after the one before, one of fifteen late, read each second", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			d.gap, d.jitter, d.took = second, ms, 2*ms
+			last, next := int64(0), phase(rnd)
+			d.shows = func(_ int, at int64) int64 {
+				for next <= at {
+					last = next
+					next += 3*second + rnd.Int64N(10*ms)
+					if rnd.IntN(15) == 0 {
+						next += rnd.Int64N(400 * ms)
+					}
+				}
+				return last
+			}
+			return d
+		}},
+		{"timer, now and then far too late", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			period := slower(rnd, d)
+			d.shows = hiccups(rnd, period, phase(rnd), period/500+1)
+			return d
+		}},
+		{"timer, and then another one", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			one, other := timer(rnd, slower(rnd, d), phase(rnd), 1), timer(rnd, slower(rnd, d), phase(rnd), 1)
+			every := 500 * d.gap
+			last := int64(0)
+			d.shows = func(i int, at int64) int64 {
+				s := one
+				if at/every%2 == 1 {
+					s = other
+				}
+				last = max(last, s(i, at))
+				return last
+			}
+			return d
+		}},
+		{"live, and then filled by readings", false, func(rnd *rand.Rand) *device {
+			d := drawn(rnd, nil)
+			cached := demand(slower(rnd, d))
+			every := 500 * d.gap
+			d.shows = func(i int, at int64) int64 {
+				if at/every%2 == 0 {
+					return at
+				}
+				return cached(i, at)
+			}
+			return d
+		}},
 		{"stamped by the device", false, func(rnd *rand.Rand) *device { return stamped(rnd, 1, 0) }},
 		{"stamped by the device, notifications late", false, func(rnd *rand.Rand) *device {
 			d := stamped(rnd, 1, 0)
@@ -145,7 +219,7 @@ func Classes() []Class {
 }
 
 // end is behind every reading.
-const end = 4000 * second
+const end = 25000 * second
 
 // drawn is a device of a few ports that is read by an ordinary schedule.
 func drawn(rnd *rand.Rand, s shows) *device {
@@ -219,6 +293,7 @@ func stamped(rnd *rand.Rand, resolution, wrong int64) *device {
 		}
 		d.shows = each(list)
 	}
+	d.wrong = wrong
 	d.stamps = func(_ int, taken int64) int64 {
 		at := taken + taken*wrong/1000
 		return at - at%resolution
@@ -232,6 +307,8 @@ func delayed(rnd *rand.Rand, d *device) shows {
 	pending := make([][]notice, len(d.traffic))
 	now := make([]int64, len(d.traffic))
 	known := make([]int64, len(d.traffic))
+	came := make([]int64, len(d.traffic))
+	d.late = func(i int) int64 { return came[i] }
 	of := d.shows
 	return func(i int, at int64) int64 {
 		if taken := of(i, at); taken > known[i] {
@@ -243,7 +320,7 @@ func delayed(rnd *rand.Rand, d *device) shows {
 			pending[i] = append(pending[i], notice{taken, at + late})
 		}
 		for len(pending[i]) > 0 && pending[i][0].arrives <= at {
-			now[i], pending[i] = pending[i][0].taken, pending[i][1:]
+			now[i], came[i], pending[i] = pending[i][0].taken, pending[i][0].arrives, pending[i][1:]
 		}
 		return now[i]
 	}

@@ -27,17 +27,41 @@ type device struct {
 	// stamps is when the device says that it took a port's counters of an instant, where
 	// it says so.
 	stamps func(port int, taken int64) int64
+	late   func(port int) int64 // when its last one came
+	wrong  int64                // by how many thousandths that clock is fast
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// reading is the k-th: what is read, and the instants that the ports' counters are of.
-func (d *device) reading(rnd *rand.Rand, k int, samples []counters.Sample, taken []int64) ([]counters.Sample, []int64) {
-	samples, taken = samples[:0], taken[:0]
+// due is when the k-th reading begins.
+func (d *device) due(rnd *rand.Rand, k int) int64 {
 	from := second + int64(k)*d.gap
 	if d.jitter > 0 {
 		from += rnd.Int64N(2*d.jitter) - d.jitter
 	}
+	return from
+}
+
+// arrival is when a sample of an instant came, which a reading at some other has found.
+func (d *device) arrival(port int, of, at int64) int64 {
+	if d.late != nil {
+		return d.late(port)
+	}
+	return min(of+2*int64(time.Millisecond)+of%int64(time.Millisecond), at)
+}
+
+// instant is what a sample's time means.
+func (d *device) instant(t time.Time) int64 {
+	at := int64(t.Sub(epoch))
+	if d.stamps != nil {
+		at = at * 1000 / (1000 + d.wrong)
+	}
+	return at
+}
+
+// reading is what is read from an instant on.
+func (d *device) reading(rnd *rand.Rand, from int64, samples []counters.Sample) []counters.Sample {
+	samples = samples[:0]
 	took := int64(0)
 	if d.took > 0 {
 		took = d.took/4 + rnd.Int64N(d.took-d.took/4)
@@ -52,11 +76,11 @@ func (d *device) reading(rnd *rand.Rand, k int, samples []counters.Sample, taken
 			Bits: 64, Overhead: overhead, Epoch: 1, Cache: d.cache, Live: d.live,
 		}
 		if d.stamps != nil {
-			s.At, s.Local, s.Within = epoch.Add(time.Duration(d.stamps(i, of))), s.At, 0
+			s.At, s.Local, s.Within = epoch.Add(time.Duration(d.stamps(i, of))), epoch.Add(time.Duration(d.arrival(i, of, at))), 0
 		}
-		samples, taken = append(samples, s), append(taken, of)
+		samples = append(samples, s)
 	}
-	return samples, taken
+	return samples
 }
 
 // atOnce shows what is.
@@ -64,7 +88,8 @@ func atOnce(_ int, at int64) int64 { return at }
 
 // timer refreshes all ports in periods of its own, each up to late after its place.
 func timer(rnd *rand.Rand, period, phase, late int64) shows {
-	last, next, k := int64(0), phase, int64(0)
+	phase = phase%period - period // it ran before
+	last, next, k := phase, phase, int64(0)
 	return func(_ int, at int64) int64 {
 		for next <= at {
 			last = next
@@ -72,6 +97,34 @@ func timer(rnd *rand.Rand, period, phase, late int64) shows {
 			next = phase + k*period
 			if late > 0 {
 				next += rnd.Int64N(late)
+			}
+		}
+		return last
+	}
+}
+
+// rearmed refreshes as timer does, but each refresh is a period and up to late after the one before.
+func rearmed(rnd *rand.Rand, period, phase, late int64) shows {
+	last, next := phase-period, phase%period
+	return func(_ int, at int64) int64 {
+		for next <= at {
+			last = next
+			next += period + rnd.Int64N(late)
+		}
+		return last
+	}
+}
+
+// hiccups refreshes as timer does, but one refresh of fifty is late by up to half a period.
+func hiccups(rnd *rand.Rand, period, phase, late int64) shows {
+	phase = phase%period - period
+	last, next, k := phase, phase, int64(0)
+	return func(_ int, at int64) int64 {
+		for next <= at {
+			last = next
+			k++
+			if next = phase + k*period + rnd.Int64N(late); rnd.IntN(50) == 0 {
+				next += rnd.Int64N(period / 2)
 			}
 		}
 		return last
@@ -105,14 +158,17 @@ func demand(life int64) shows {
 	}
 }
 
-// stopping does not refresh in the pauses.
+// stopping does not refresh in the pauses. All ports refresh at once.
 func stopping(s shows, pauses []span) shows {
+	var before int64
 	return func(i int, at int64) int64 {
+		taken := s(i, at)
 		for _, p := range pauses {
-			if p.from <= at && at < p.to {
-				at = p.from - 1
+			if p.from <= taken && taken < p.to {
+				return before
 			}
 		}
-		return s(i, at)
+		before = taken
+		return taken
 	}
 }

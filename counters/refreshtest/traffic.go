@@ -41,6 +41,29 @@ func (tr traffic) withRate(from int64, rate uint64) traffic {
 	return append(tr, stretch{from, tr.sent(from), rate})
 }
 
+// first is the earliest instant at which it had sent so many frames.
+func (tr traffic) first(frames uint64) int64 {
+	if frames == 0 {
+		return tr[0].from
+	}
+	i := sort.Search(len(tr), func(i int) bool { return tr[i].frames >= frames }) - 1
+	i = max(i, 0)
+	s := tr[i]
+	if s.rate == 0 { // in the next
+		return tr[min(i+1, len(tr)-1)].from
+	}
+	// The least t with frames + rate*(t-from)/second >= the number.
+	return s.from + int64(((frames-s.frames)*uint64(second)+s.rate-1)/s.rate)
+}
+
+// last is the latest instant at which it had not sent more.
+func (tr traffic) last(frames uint64) int64 {
+	if tr[len(tr)-1].frames <= frames && tr[len(tr)-1].rate == 0 {
+		return 1 << 62
+	}
+	return tr.first(frames+1) - 1
+}
+
 // steady is one rate for ever.
 func steady(rate uint64) traffic { return traffic{{rate: rate}} }
 

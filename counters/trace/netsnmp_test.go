@@ -44,7 +44,7 @@ func TestRecordedNetSNMP(t *testing.T) {
 		return nil
 	})
 	st := sum.Refresh
-	if err != nil || valid < 30 || (st.Period-3*time.Second).Abs() > st.PeriodError || st.PeriodError > 40*time.Millisecond {
+	if err != nil || valid < 30 || (st.Period-3*time.Second).Abs() > st.PeriodError || st.PeriodError > 1010*time.Millisecond { // there are no readings between two of the schedule
 		t.Errorf("%v, %d valid, %+v", err, valid, st)
 	}
 	t.Logf("%d estimates within 1 %% of %.3f Mb/s, refreshed every %v ±%v (%v)", valid, truth/1e6, st.Period, st.PeriodError, st.Kind)

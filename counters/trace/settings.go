@@ -54,7 +54,7 @@ func (h *Header) Config() (counters.PipelineConfig, error) {
 		return cfg, fmt.Errorf("time constant of %d ns, refresh of %d ns: want 0 or more", s.TimeConstantNS, s.RefreshNS)
 	}
 	cfg.Tau = time.Duration(s.TimeConstantNS)
-	cfg.Refresh.Period = time.Duration(s.RefreshNS)
+	cfg.Refresh = s.Refresh()
 	cfg.Ports, cfg.Overhead = h.ports(s), s.Overhead
 	cfg.Damping = counters.Damping{Hold: s.Hold, Margin: s.Margin}
 	if err := cfg.Damping.Validate(); err != nil {
@@ -72,6 +72,11 @@ func (h *Header) Config() (counters.PipelineConfig, error) {
 		cfg.Tables = append(cfg.Tables, &b)
 	}
 	return cfg, nil
+}
+
+// Refresh is what was known of the source's refreshes beforehand.
+func (s *Settings) Refresh() counters.RefreshConfig {
+	return counters.RefreshConfig{Period: time.Duration(s.RefreshNS)}
 }
 
 // ports are the header's, with the speeds of s.
