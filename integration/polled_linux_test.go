@@ -3,10 +3,12 @@ package integration
 import (
 	"context"
 	"slices"
+	"sort"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/counters/refreshtest"
 	"github.com/csig-agent/csig/integration/fabric"
 )
 
@@ -105,9 +107,16 @@ func newPolledSwitch(t *testing.T) *polledSwitch {
 
 // watch notes the kernel's counters, and moves the load, until ctx ends.
 func (s *polledSwitch) watch(ctx context.Context) error {
+	return s.watchWhile(ctx, func(since time.Duration) [2]uint64 {
+		return [2]uint64{steadyLoad, steps[int(since/stepEvery)%len(steps)]}
+	})
+}
+
+// watchWhile is watch with loads of the time since its beginning.
+func (s *polledSwitch) watchWhile(ctx context.Context, loads func(since time.Duration) [2]uint64) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	started, step := time.Now(), 0
+	started, now := time.Now(), [2]uint64{steadyLoad, steps[0]}
 	for {
 		for _, tr := range s.truths {
 			c, err := tr.reader.Read()
@@ -118,11 +127,14 @@ func (s *polledSwitch) watch(ctx context.Context) error {
 			tr.counts = append(tr.counts, c)
 			tr.mu.Unlock()
 		}
-		if next := int(time.Since(started) / stepEvery); next != step {
-			step = next
-			if err := s.loads[1].SetRate(steps[step%len(steps)]); err != nil {
+		for i, rate := range loads(time.Since(started)) {
+			if rate == now[i] {
+				continue
+			}
+			if err := s.loads[i].SetRate(rate); err != nil {
 				return err
 			}
+			now[i] = rate
 		}
 		select {
 		case <-ctx.Done():
@@ -148,6 +160,27 @@ func (tr *truth) bits(at time.Time) float64 {
 	b := tr.counts[i]
 	part := float64(at.Sub(a.At)) / float64(b.At.Sub(a.At))
 	return float64(a.L1Bits()) + part*float64(b.L1Bits()-a.L1Bits())
+}
+
+// When is when the port had sent so many frames and not one more, between two readings (refreshtest.Truth).
+func (tr *truth) When(frames uint64) (first, last time.Time) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	begin := func(c *fabric.Counts) time.Time { return c.At.Add(-c.Spread / 2) }
+	i := sort.Search(len(tr.counts), func(i int) bool { return tr.counts[i].Frames >= frames })
+	first = begin(&tr.counts[max(i-1, 0)])
+	i = sort.Search(len(tr.counts), func(i int) bool { return tr.counts[i].Frames > frames })
+	c := &tr.counts[min(i, len(tr.counts)-1)]
+	return first, c.At.Add(c.Spread / 2)
+}
+
+// Sent is what the port had sent by that time.
+func (tr *truth) Sent(at time.Time) (least, most refreshtest.Sent) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	i := sort.Search(len(tr.counts), func(i int) bool { return tr.counts[i].At.Add(tr.counts[i].Spread / 2).After(at) })
+	a, b := tr.counts[max(i-1, 0)], tr.counts[min(i+1, len(tr.counts)-1)]
+	return refreshtest.Sent{Frames: a.Frames, Bits: a.L1Bits()}, refreshtest.Sent{Frames: b.Frames, Bits: b.L1Bits()}
 }
 
 // nearest is the kernel's own load in a window of that length, the one that comes nearest

@@ -57,7 +57,7 @@ func newPoller(t *testing.T, name string, cfg snmp.Config) *poller {
 		}
 		p.tables = append(p.tables, &table)
 	}
-	how := counters.PipelineConfig{Interval: time.Second, Tables: p.tables}
+	how := counters.PipelineConfig{Interval: time.Second, Least: time.Second / 2, Tables: p.tables} // as an agent
 	for _, port := range cfg.Ports {
 		how.Ports = append(how.Ports, counters.PipelinePort{Name: port, Speed: pollSpeed})
 	}
@@ -84,17 +84,28 @@ func recorded(t *testing.T, src counters.Source, ports []string) (counters.Sourc
 	}})
 }
 
-// poll reads each second, or as set, until ctx ends.
+// poll reads each second, or as set, and between as an agent does, until ctx ends.
 func (p *poller) poll(ctx context.Context, in *fabric.Node) {
-	select {
-	case <-time.After(time.Until(p.begin)):
-	case <-ctx.Done():
-		return
+	if p.begin.IsZero() {
+		p.begin = time.Now()
 	}
-	tick := time.NewTicker(p.every)
-	defer tick.Stop()
 	var samples []counters.Sample
-	for {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for next, look := p.begin, (time.Time{}); ; {
+		if look.IsZero() {
+			due.Reset(time.Until(next))
+		} else {
+			due.Reset(time.Until(look))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+		}
+		if look.IsZero() {
+			next = next.Add(p.every)
+		}
 		err := in.Do(func() (err error) { // where the source opens its socket
 			samples, err = p.source.Read(ctx, samples[:0])
 			return err
@@ -107,11 +118,7 @@ func (p *poller) poll(ctx context.Context, in *fabric.Node) {
 		default:
 			p.take(samples)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		look = p.pipe.Look(next)
 	}
 }
 

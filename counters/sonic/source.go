@@ -50,7 +50,7 @@ type Source struct {
 	lags  []lag             // in the order of the configuration
 	asked time.Time         // who their members are
 	read  []counters.Sample // of ports, where there are aggregates
-	poll  time.Duration     // of the flex counter; 0: not known
+	poll  time.Duration     // of the flex counter
 	off   bool              // the flex counter is disabled
 
 	within time.Duration // half of what the last reading took
@@ -186,15 +186,18 @@ func (s *Source) objects(answer any) (moved bool, err error) {
 	return moved, nil
 }
 
+// defaultPoll is how often the switch refreshes where CONFIG_DB does not say.
+const defaultPoll = time.Second
+
 // flexCounter takes in how often the switch refreshes. The longest of what CONFIG_DB can hold is
 // 30 s (sonic-flex_counter.yang).
 func (s *Source) flexCounter(answer any) {
-	s.poll, s.off = 0, false
+	s.poll, s.off = defaultPoll, false
 	list, err := redis.Strings(answer, nil)
 	if err != nil || len(list) != 2 {
 		return
 	}
-	if ms, err := strconv.ParseUint(list[0], 10, 31); err == nil {
+	if ms, err := strconv.ParseUint(list[0], 10, 31); err == nil && ms > 0 {
 		s.poll = time.Duration(ms) * time.Millisecond
 	}
 	s.off = list[1] == "disable"
@@ -298,10 +301,8 @@ func linkSpeed(answer any) uint64 {
 
 // Details says how the switch counts, for a person.
 func (s *Source) Details() (details, limitations []string) {
-	if s.poll > 0 {
+	if s.poll > 0 { // there was a reading
 		details = append(details, fmt.Sprintf("COUNTERS_DB, refreshed by the switch every %v (counterpoll port interval)", s.poll))
-	} else {
-		details = append(details, "COUNTERS_DB, refreshed by the switch every second unless counterpoll port interval says otherwise")
 	}
 	return details, []string{"when the switch read its counters: COUNTERS_DB does not say, and csig learns it from when they change"}
 }

@@ -175,6 +175,9 @@ func TestObjects(t *testing.T) {
 	statusOf(r, "Ethernet0", "up", "100000")
 	s, _ := open(t, r, "Ethernet0")
 	before := read(t, s)[0]
+	if before.Cache != time.Second { // CONFIG_DB does not say
+		t.Errorf("poll interval %v", before.Cache)
+	}
 	r.Do(2, "FLUSHDB")
 	if gone := read(t, s)[0]; !errors.Is(gone.Err, ErrNoPort) {
 		t.Errorf("%+v", gone)
