@@ -38,9 +38,9 @@ KERNEL := ./integration/... ./counters/fleet
 # four tests of each.
 SWITCHES := ./qualify/... ./vendors/ebpf ./vendors/openflow/... ./vendors/ovs ./vendors/linux
 
-# The rule compiler starts no goroutine, and the race detector makes its
-# exhaustive tests take ten times as long: it watches the quick ones.
-PURE := ./vlanrules/...
+# The rule compiler and the simulator of refreshes start no goroutine, and the race detector makes
+# their exhaustive tests take ten times as long: it watches the compiler's quick ones.
+PURE := ./vlanrules/... ./counters/refreshtest
 
 # So are these of the command, which read and print, of the fleet file, which read huge
 # and odd ones, of drivers, which send every tag or make every change, one at a time, and of
