@@ -85,11 +85,12 @@ func (c *clock) refreshed(s *sighting) (least, most int64) {
 // guess finds the likeliest instant of a refresh: a whole number of times after the one before that refreshes usually
 // take, as near as it may be to that.
 func (c *clock) guess() {
+	mid := c.first + (c.last-c.first)/2
 	if c.usual <= 0 {
-		c.likely, c.usual = c.first+(c.last-c.first)/2, c.first+(c.last-c.first)/2-c.likely
+		c.likely, c.usual = mid, mid-c.likely
 		return
 	}
-	n := max((c.first+(c.last-c.first)/2-c.likely+c.usual/2)/c.usual, 1)
+	n := max((mid-c.likely+c.usual/2)/c.usual, 1)
 	want := c.likely + n*c.usual
 	c.likely = min(max(want, c.first), c.last)
 	c.usual += (c.likely - want) / (4 * n)

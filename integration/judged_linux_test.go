@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,10 +16,7 @@ const judgedPort = 1170
 // TestLongJudged reads net-snmp and its cache of 3 s at six schedules, each an agent of its own, since readings fill
 // the cache: no load is further off than is said of it. CSIG_JUDGED=150s is how long.
 func TestLongJudged(t *testing.T) {
-	long, err := refreshtest.Duration(25 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	long := refreshtest.Long(t)
 	s := newPolledSwitch(t)
 	ports := []string{steadyPort, steppedPort, idlePort}
 	truth := []refreshtest.Truth{s.truths[steadyPort], s.truths[steppedPort], s.truths[idlePort]}
@@ -42,14 +38,7 @@ func TestLongJudged(t *testing.T) {
 	defer end()
 	read, stop := context.WithTimeout(t.Context(), long)
 	defer stop()
-	var all sync.WaitGroup
-	for _, j := range judged {
-		all.Go(func() {
-			if err := j.Read(read); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	check := refreshtest.Begin(read, t, judged)
 	// Of 30 s, both pause from the 12th to the 16th, and the second is in bursts.
 	loads := func(since time.Duration) [2]uint64 {
 		switch at := since % (30 * time.Second); {
@@ -63,8 +52,5 @@ func TestLongJudged(t *testing.T) {
 	if err := s.watchWhile(watch, loads); err != nil {
 		t.Error(err)
 	}
-	all.Wait()
-	for _, j := range judged {
-		refreshtest.Check(t, j)
-	}
+	check()
 }

@@ -98,13 +98,8 @@ func (d *stamping) serve(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer)
 // TestLongJudged reads targets whose notifications are late, early and of whole seconds: no load is further off than
 // is said of it. CSIG_JUDGED=150s is how long.
 func TestLongJudged(t *testing.T) {
-	long, err := refreshtest.Duration(25 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), long)
+	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t))
 	defer stop()
-	var all sync.WaitGroup
 	var judged []*refreshtest.Real
 	for n, test := range []struct {
 		name string
@@ -125,16 +120,7 @@ func TestLongJudged(t *testing.T) {
 			truth = append(truth, k)
 		}
 		src := open(t, Config{Ports: d.ports, Interval: time.Second, Address: serve(t, &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: d.serve})})
-		j := &refreshtest.Real{Name: test.name, Source: src, Every: time.Second, Speed: refreshtest.Speed, Ports: d.ports, Truth: truth, Behind: d.behind}
-		judged = append(judged, j)
-		all.Go(func() {
-			if err := j.Read(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		judged = append(judged, &refreshtest.Real{Name: test.name, Source: src, Every: time.Second, Speed: refreshtest.Speed, Ports: d.ports, Truth: truth, Behind: d.behind})
 	}
-	all.Wait()
-	for _, j := range judged {
-		refreshtest.Check(t, j)
-	}
+	refreshtest.Begin(ctx, t, judged)()
 }

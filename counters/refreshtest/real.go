@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -52,17 +53,46 @@ type realWindow struct {
 	kind     counters.RefreshKind
 }
 
-// Duration is how long real sources are read: CSIG_JUDGED, or otherwise.
-func Duration(otherwise time.Duration) (time.Duration, error) {
+// T is what real sources need of a test.
+type T interface {
+	Helper()
+	Log(args ...any)
+	Error(args ...any)
+	Fatal(args ...any)
+}
+
+// Long is how long real sources are read: CSIG_JUDGED, or 25 s.
+func Long(t T) time.Duration {
+	t.Helper()
 	text := os.Getenv("CSIG_JUDGED")
 	if text == "" {
-		return otherwise, nil
+		return 25 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("CSIG_JUDGED=%s: want a duration, as 150s", text)
+		t.Fatal(fmt.Sprintf("CSIG_JUDGED=%s: want a duration, as 150s", text))
 	}
-	return d, nil
+	return d
+}
+
+// Begin begins to read sources. The function that it returns waits until they have been read, as ctx has ended, and checks
+// what was said of each.
+func Begin(ctx context.Context, t T, list []*Real) (check func()) {
+	var all sync.WaitGroup
+	for _, r := range list {
+		all.Go(func() {
+			if err := r.Read(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return func() {
+		t.Helper()
+		all.Wait()
+		for _, r := range list {
+			r.check(t)
+		}
+	}
 }
 
 // Read reads by the schedule, and when the pipeline asks for it between, until ctx ends.
@@ -212,12 +242,8 @@ func (r *Real) String() string {
 		r.Name, r.result.Windows, r.result.Share(r.result.Marked), r.result.Outside, r.result.Wrong, r.broken, r.result.Readings, r.result.Looks, st.Kind, st.Period, st.PeriodError)
 }
 
-// Check judges a source that was read, prints what came of it, and wants no number outside its error without a mark.
-func Check(t interface {
-	Helper()
-	Log(args ...any)
-	Error(args ...any)
-}, r *Real) {
+// check judges a source that was read, prints what came of it, and wants no number outside its error without a mark.
+func (r *Real) check(t T) {
 	t.Helper()
 	got, err := r.Judge()
 	if t.Log(r); err != nil {

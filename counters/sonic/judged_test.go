@@ -72,11 +72,7 @@ func (f *flexCounter) write(ctx context.Context) error {
 // TestLongJudged reads a real Redis whose rows are written each second, whether CONFIG_DB says so or not: no load is
 // further off than is said of it. CSIG_JUDGED=150s is how long.
 func TestLongJudged(t *testing.T) {
-	long, err := refreshtest.Duration(25 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), long)
+	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t))
 	defer stop()
 	var all sync.WaitGroup
 	var judged []*refreshtest.Real
@@ -114,17 +110,10 @@ func TestLongJudged(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer src.Close()
-			j := &refreshtest.Real{Name: fmt.Sprintf("%s, each %v", test.name, every), Source: src, Every: every, Speed: refreshtest.Speed, Ports: ports, Truth: truth, Broken: f.broken}
-			judged = append(judged, j)
-			all.Go(func() {
-				if err := j.Read(ctx); err != nil {
-					t.Error(err)
-				}
-			})
+			judged = append(judged, &refreshtest.Real{Name: fmt.Sprintf("%s, each %v", test.name, every), Source: src, Every: every, Speed: refreshtest.Speed, Ports: ports, Truth: truth, Broken: f.broken})
 		}
 	}
+	check := refreshtest.Begin(ctx, t, judged)
 	all.Wait()
-	for _, j := range judged {
-		refreshtest.Check(t, j)
-	}
+	check()
 }
