@@ -14,6 +14,7 @@ type clock struct {
 	timer       timer
 	filled      filled
 	stand       int64 // how long it was from one refresh to the next, at most
+	sure        int64 // and at least, of the one that took longest
 	quick       int   // readings in a row, shortly after one another, that differed
 
 	likely, usual int64 // the instant in [first, last] that is likeliest, and how long it usually is to the next
@@ -55,7 +56,9 @@ func (c *clock) current(from, to int64) { c.first, c.last, c.until, c.n = from, 
 func (c *clock) refreshed(s *sighting) (least, most int64) {
 	first, last, timed := c.first, c.last, c.timed()
 	if s.busy {
-		c.stand = max(s.until-first, c.stand-c.stand/64)
+		if c.stand -= c.stand / 64; s.until-first >= c.stand {
+			c.stand, c.sure = s.until-first, max(s.after-last, 0)
+		}
 	}
 	young := c.filled.young
 	c.filled.take(s)

@@ -100,6 +100,23 @@ func TestDocumentedPeriod(t *testing.T) {
 	}
 }
 
+// Where no rule is relied on yet, the period is known by the readings that showed its two ends, and not by the
+// usual distance of readings.
+func TestPeriodErrorIsThatOfTheReadings(t *testing.T) {
+	b := &box{frames: []func(float64) uint64{steady(50_000)}, shown: onTimer(5, 0.7)}
+	var readings []float64
+	for sec := range 60 {
+		readings = append(readings, float64(sec)+0.5)
+		if sec%5 == 0 {
+			readings = append(readings, float64(sec)+0.9) // shortly after the refresh
+		}
+	}
+	r := watch(b, readings, RefreshConfig{}, func(int, float64, []Estimate) {})
+	if st := r.Status(); st.Kind != RefreshUnknown || (st.Period-5*time.Second).Abs() > st.PeriodError || st.PeriodError > 450*time.Millisecond {
+		t.Errorf("learned %+v, want 5 s to within 0.45", st)
+	}
+}
+
 func TestMixIsTheAverageRoundedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, now := rapid.Uint64().Draw(t, "old"), rapid.Uint64().Draw(t, "now")

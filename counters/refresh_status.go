@@ -121,9 +121,7 @@ func (r *Refresh) describe(st *RefreshStatus, p *refreshPort) {
 		if p.timer.dead > 0 {
 			st.Kind = RefreshIrregular
 		}
-		// Either end of it is between two readings.
-		off := min(r.gap, p.stand/2)
-		least, most := p.stand-2*off, p.stand
+		least, most := min(p.sure, p.stand), p.stand
 		usual := min(max(p.usual, least), most)
 		st.Period, st.PeriodError = time.Duration(usual), time.Duration(max(usual-least, most-usual))
 	}
