@@ -137,7 +137,11 @@ func (s *shell) do(w []string) (string, bool) {
 		s.views = s.views[:len(s.views)-1]
 		return "", false
 	}
-	switch v := s.view(); v.kind {
+	v := s.view()
+	if s.c.gone(v) {
+		return unrecognized, false
+	}
+	switch v.kind {
 	case user:
 		return s.user(w), false
 	case system:
@@ -161,6 +165,22 @@ func (s *shell) do(w []string) (string, bool) {
 		return s.rtm(v.name, w), false
 	default:
 		return s.iface(s.c.iface(v.name), w), false
+	}
+}
+
+// gone reports whether another login has removed what a view is of.
+func (c *Switch) gone(v view) bool {
+	switch v.kind {
+	case classView:
+		return c.classes[v.name] == nil
+	case behaviorView:
+		return c.behaviors[v.name] == nil
+	case nqaView:
+		return c.nqa[v.name] == nil
+	case rtmView:
+		return c.rtm[v.name] == nil
+	default:
+		return false
 	}
 }
 

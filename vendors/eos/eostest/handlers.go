@@ -49,10 +49,9 @@ var (
 )
 
 // inHandler carries out a line of an event handler, or of its trigger.
-func (s *shell) inHandler(name, text string, trigger bool) string {
-	h := s.config().handlers[name]
+func (s *shell) inHandler(h *handler, text string, trigger bool) string {
 	if text == "trigger on-counters" && !trigger {
-		s.modes = append(s.modes, mode{triggerMode, name})
+		s.modes = append(s.modes, mode{triggerMode, s.mode().name})
 		return ""
 	}
 	if text == "asynchronous" && !trigger {

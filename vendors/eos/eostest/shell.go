@@ -136,9 +136,17 @@ func (s *shell) do(w []string, text string) (string, bool) {
 	case directflowMode:
 		return s.directflow(w, text), false
 	case handlerMode, triggerMode:
-		return s.inHandler(m.name, text, m.kind == triggerMode), false
+		h := s.config().handlers[m.name]
+		if h == nil { // another login has removed it since
+			return "% Error: event-handler " + m.name + " does not exist", false
+		}
+		return s.inHandler(h, text, m.kind == triggerMode), false
 	default:
-		return s.flow(s.config().flows[m.name], text), false
+		f := s.config().flows[m.name]
+		if f == nil {
+			return "% Error: flow " + m.name + " does not exist", false
+		}
+		return s.flow(f, text), false
 	}
 }
 

@@ -199,6 +199,9 @@ func (i *iface) set(tpid uint16) {
 
 func (s *shell) list(w []string, text string) string {
 	lines := s.c.lists[s.name]
+	if lines == nil { // another login has removed it since
+		return invalid
+	}
 	seq, err := strconv.Atoi(w[0])
 	switch {
 	case len(w) == 2 && w[0] == "no":

@@ -236,6 +236,9 @@ func (s *shell) configure(w []string) string {
 	case system:
 		return s.system(w)
 	case classView:
+		if s.candidate.Classes[v.name] == nil { // another login has removed it, and this one committed
+			return unrecognized
+		}
 		return s.class(s.candidate.Classes[v.name], w)
 	case behaviorView:
 		return s.behavior(v.name, w)
