@@ -56,29 +56,35 @@ LATER := ^TestLong
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
 FLAGS := -vet=off -timeout 9m
 
+# A run's events, by the number of its line: make prints at its end where their time went.
+SAYS = $(GO) run $(SUM) --format standard-quiet --hide-summary skipped --jsonfile bin/times/$@-$(1).json
+TIMES = $(GO) run ./integration/testtimes bin/times/$@-*.json
+
 # Tests beside kernels and peers wait for them, and another program can hold all of them up.
 # Of a run in which at most three failed, without a panic or a data race, those run once more,
 # alone; what failed stays in the output. The rule compiler's have no second chance.
-TEST := $(GO) run $(SUM) --format standard-quiet --hide-summary skipped \
-  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages
+TEST = $(SAYS) --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages
 
 # Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers
-	$(RACE) $(TEST) "./vendors/sonic ./cmd/csig ./counters/snmp ./controller/owner ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))" | xargs)" -- $(FLAGS) -race -p 3 -skip '$(LATER)|$(LONG)'
-	$(TEST) "$(SWITCHES) $(RULES)" -- $(FLAGS) -run '$(LONG)'
-	$(GO) test $(FLAGS) -skip '$(LATER)' $(PURE)
-	$(RACE) $(GO) test $(FLAGS) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	$(RACE) $(TEST) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 2 -parallel 4 -skip '$(LATER)|$(LONG)'
-	$(RACE) $(TEST) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
+	@rm -rf bin/times/$@-*; mkdir -p bin/times
+	$(RACE) $(call TEST,1) "./vendors/sonic ./cmd/csig ./counters/snmp ./controller/owner ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))" | xargs)" -- $(FLAGS) -race -p 3 -skip '$(LATER)|$(LONG)'
+	$(call TEST,2) "$(SWITCHES) $(RULES)" -- $(FLAGS) -run '$(LONG)'
+	$(call SAYS,3) -- $(FLAGS) -skip '$(LATER)' $(PURE)
+	$(RACE) $(call SAYS,4) -- $(FLAGS) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
+	$(RACE) $(call TEST,5) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 2 -parallel 4 -skip '$(LATER)|$(LONG)'
+	$(RACE) $(call TEST,6) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
+	@$(TIMES)
 
 # Packages that mostly wait, three at a time, the slowest first; make test has the race detector on them, and on
 # integration, whose agents are processes of their own.
 long: peers
-	$(TEST) "./vendors/ovs $(SWITCHES) $(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 3 -run '$(LATER)'
-	$(RACE) $(TEST) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(SWITCHES) $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
-	mkdir -p bin
-	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) "$(KERNEL)" -- $(FLAGS) -count=1 -timeout 50m -p 1 -parallel 3 -run '$(LATER)'
+	@rm -rf bin/times/$@-*; mkdir -p bin/times
+	$(call TEST,1) "./vendors/ovs $(SWITCHES) $(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 3 -run '$(LATER)'
+	$(RACE) $(call TEST,2) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(SWITCHES) $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
+	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(call TEST,3) "$(KERNEL)" -- $(FLAGS) -count=1 -timeout 50m -p 1 -parallel 3 -run '$(LATER)'
 	cat bin/chaos.txt
+	@$(TIMES)
 
 # ARGS=-update draws docs/chaos.svg.
 FOR  ?= 30m

@@ -1,0 +1,151 @@
+// Command testtimes says where the time of tests goes:
+//
+//	go run ./integration/testtimes FILE ...
+//
+// A FILE is what gotestsum --jsonfile wrote: one run of go test. For each the time from its first
+// to its last event, then all packages and the slowest tests, in seconds of the real clock, waits
+// included and pauses of parallel tests left out. A test is one with its subtests; what ran
+// more than once is summed, and says how often.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// most is how many tests are printed.
+const most = 40
+
+// event is one line of go test -json.
+type event struct {
+	Time          time.Time
+	Action        string
+	Package, Test string
+	Elapsed       float64 // s
+}
+
+// taken is how long a package or a test took, and how often it ran to its end.
+type taken struct {
+	name    string
+	seconds float64
+	runs    int
+	failed  int
+}
+
+// times are those of one or more runs.
+type times struct {
+	packages, tests map[string]*taken
+}
+
+func main() {
+	if err := run(os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "testtimes:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, files []string) error {
+	if len(files) == 0 {
+		return errors.New("name files of gotestsum --jsonfile")
+	}
+	all := times{map[string]*taken{}, map[string]*taken{}}
+	var total time.Duration
+	for _, name := range files {
+		took, err := all.file(name)
+		if err != nil {
+			return err
+		}
+		total += took
+		fmt.Fprintf(w, "%8.1f s  %s\n", took.Seconds(), filepath.Base(name))
+	}
+	fmt.Fprintf(w, "%8.1f s  in all, without building\n", total.Seconds())
+	list(w, "packages", all.packages, len(all.packages))
+	list(w, "tests", all.tests, most)
+	return nil
+}
+
+// file adds the events of a file, and returns the time from the first to the last.
+func (t times) file(name string) (time.Duration, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var first, last time.Time
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return 0, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		if e.Time.IsZero() { // of a build
+			continue
+		}
+		if first.IsZero() {
+			first = e.Time
+		}
+		last = e.Time
+		t.add(e)
+	}
+	return last.Sub(first), lines.Err()
+}
+
+func (t times) add(e event) {
+	if e.Action != "pass" && e.Action != "fail" || strings.Contains(e.Test, "/") {
+		return
+	}
+	pkg := e.Package
+	if at := strings.Index(pkg, "/csig/"); at >= 0 {
+		pkg = pkg[at+len("/csig/"):]
+	}
+	to, name := t.packages, pkg
+	if e.Test != "" {
+		to, name = t.tests, pkg+" "+e.Test
+	}
+	one := to[name]
+	if one == nil {
+		one = &taken{name: name}
+		to[name] = one
+	}
+	one.seconds += e.Elapsed
+	one.runs++
+	if e.Action == "fail" {
+		one.failed++
+	}
+}
+
+// list prints the first n, the slowest first; what took less than a twentieth of a second is left out.
+func list(w io.Writer, what string, of map[string]*taken, n int) {
+	sorted := slices.SortedFunc(maps.Values(of), func(a, b *taken) int {
+		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
+	})
+	var sum float64
+	for _, one := range sorted {
+		sum += one.seconds
+	}
+	fmt.Fprintf(w, "\n%8.1f s  %d %s\n", sum, len(sorted), what)
+	for _, one := range sorted[:min(n, len(sorted))] {
+		if one.seconds < 0.05 {
+			break
+		}
+		fmt.Fprintf(w, "%8.1f    %s", one.seconds, one.name)
+		if one.runs > 1 {
+			fmt.Fprintf(w, ", %d runs", one.runs)
+		}
+		if one.failed > 0 {
+			fmt.Fprintf(w, ", %d failed", one.failed)
+		}
+		fmt.Fprintln(w)
+	}
+}
