@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // LoadFleet reads a fleet file by which devices are opened. It names programs that
@@ -57,11 +58,14 @@ func CheckOwner(path string) error {
 	return err
 }
 
+// maxPath is how much of a path is shown, in bytes: a plan may name any.
+const maxPath = 4096
+
 // ForeignError is the error of a file that other users may change.
 type ForeignError struct{ path, why string }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("%s is not used: %s; csig opens devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", e.path, e.why)
+	return fmt.Sprintf("%s is not used: %s; csig opens devices, and runs programs, by this file: it and its folders have to belong to you or to root, without write permission for others (chmod go-w)", untrusted.Text(e.path, maxPath), untrusted.Text(e.why, maxPath+100))
 }
 
 // overflowUID is whom the kernel names for users that a user namespace does not

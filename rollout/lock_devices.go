@@ -20,64 +20,88 @@ import (
 
 // LockDevices keeps any other apply or rollback of this machine from devices,
 // whatever plan, journal or fleet file has them, under whatever names. The locks
-// end with release or with the process. Root has a file of its own, too, since any
-// user may put something else in the place of the shared one: warn receives that.
+// end with release or with the process. Any user may lock in the file that all share, or
+// put something else in its place. So root goes by a file of its own, in a folder of root's
+// alone (/run/csig may be the controller's user's), and locks in the shared one for others
+// to see: warn receives what is in the way there.
 func LockDevices(f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
-	var files []lockFile
-	if os.Geteuid() == 0 {
-		files = append(files, lockFile{"/run/csig/devices.lock", 0o600})
-	}
 	shared, err := sharedLockFile()
-	switch {
-	case err == nil:
-		files = append(files, lockFile{shared, 0o666})
-	case len(files) == 0:
-		return nil, fmt.Errorf("locking the devices: %w", err)
-	default:
-		warn(fmt.Errorf("locking the devices: %w", err))
+	if os.Geteuid() == 0 {
+		if err != nil {
+			warn(fmt.Errorf("locking the devices: %w", err))
+		}
+		return lockAsRoot("/run/csig-devices.lock", shared, f, names, warn)
 	}
-	return lockIn(files, f, names, warn)
-}
-
-// lockFile is a file for locks, with the mode that it is made with.
-type lockFile struct {
-	path string
-	mode fs.FileMode
+	if err != nil {
+		return nil, fmt.Errorf("locking the devices: %w", err)
+	}
+	return lockDevices(shared, 0o666, f, names)
 }
 
 // errBusy is of a device at which another process is at work.
 var errBusy = errors.New("wait for its end")
 
-// lockIn locks in files of which one has to do.
-func lockIn(files []lockFile, f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
-	var frees []func()
-	release = func() {
-		for _, free := range frees {
-			free()
-		}
-	}
-	var errs []error
-	for _, file := range files {
-		free, err := lockDevices(file.path, file.mode, f, names)
-		if err == nil {
-			frees = append(frees, free)
-		}
-		errs = append(errs, err)
-	}
-	err = errors.Join(errs...)
-	if errors.Is(err, errBusy) || len(frees) == 0 {
-		release()
+// lockAsRoot locks in root's own file, and in the shared one what no other user has locked
+// there. Where there cannot be one of its own (root of a user namespace), the shared one has to do.
+func lockAsRoot(own, shared string, f *inventory.Fleet, names []string, warn func(error)) (release func(), err error) {
+	free, err := lockDevices(own, 0o600, f, names)
+	switch {
+	case errors.Is(err, errBusy), err != nil && shared == "":
 		return nil, err
+	case err != nil:
+		freeShared, e := lockDevices(shared, 0o666, f, names)
+		switch {
+		case errors.Is(e, errBusy):
+			return nil, e
+		case e != nil:
+			return nil, errors.Join(err, e)
+		}
+		warn(err)
+		return freeShared, nil
+	case shared == "":
+		return free, nil
 	}
+	lock, err := openLock(shared, 0o666)
 	if err != nil {
 		warn(err)
+		return free, nil
 	}
-	return release, nil
+	others, first := 0, ""
+	err = lockEach(lock, f, names, func(name, id string, at int64) error {
+		if others++; others == 1 {
+			first = fmt.Sprintf("%s has the lock of device %s (%s) in %s", holderOf(lock, at), name, id, shared)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		warn(err)
+	case others > 1:
+		first += fmt.Sprintf(", and others' are taken, too (%d locks)", others)
+		fallthrough
+	case others == 1:
+		warn(fmt.Errorf("%s: it is no csig of root, which therefore goes on; if it is a csig apply or rollback, interrupt this one and wait for its end", first))
+	}
+	return func() { free(); lock.Close() }, nil
 }
 
 // lockDevices locks in a file that all fleets share, for each device, the bytes
 // whose numbers stand for what identifies it.
 func lockDevices(file string, mode fs.FileMode, f *inventory.Fleet, names []string) (release func(), err error) {
+	lock, err := openLock(file, mode)
+	if err != nil {
+		return nil, err
+	}
+	err = lockEach(lock, f, names, func(name, id string, at int64) error {
+		return fmt.Errorf("another csig apply or rollback is running on device %s (%s): %s has its lock in %s: %w", name, id, holderOf(lock, at), file, errBusy)
+	})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return func() { lock.Close() }, nil
+}
+
+func openLock(file string, mode fs.FileMode) (*os.File, error) {
 	lock, err := openShared(file, mode)
 	if err != nil {
 		return nil, fmt.Errorf("locking the devices: %w", err)
@@ -85,6 +109,12 @@ func lockDevices(file string, mode fs.FileMode, f *inventory.Fleet, names []stri
 	if info, err := lock.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(fmt.Errorf("locking the devices: %s is no regular file", file), err, lock.Close())
 	}
+	return lock, nil
+}
+
+// lockEach locks devices in an open file; busy gets what another process has locked, and
+// whose error ends it.
+func lockEach(lock *os.File, f *inventory.Fleet, names []string, busy func(name, id string, at int64) error) error {
 	for _, name := range names {
 		d, ok := f.Device(name)
 		if !ok {
@@ -93,13 +123,18 @@ func lockDevices(file string, mode fs.FileMode, f *inventory.Fleet, names []stri
 		for _, id := range identities(d) {
 			sum := sha256.Sum256([]byte(id))
 			at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
-			taken := fmt.Errorf("another csig apply or rollback is running on device %s (%s): %w", name, id, errBusy)
-			if err := LockByte(lock, at, taken); err != nil {
-				return nil, errors.Join(err, lock.Close())
+			err := LockByte(lock, at, errBusy)
+			if errors.Is(err, errBusy) {
+				err = busy(name, id, at)
+			} else if err == nil {
+				markHolder(lock, at)
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
-	return func() { lock.Close() }, nil
+	return nil
 }
 
 // openShared opens a file that all who have its mode may lock, and makes it where it is not

@@ -1,9 +1,17 @@
 package rollout
 
 import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,12 +130,12 @@ func TestLockDevices(t *testing.T) {
 	}
 }
 
-// TestLockAsRoot: what any user may put in the place of the shared file does not keep
-// root from devices; a process at work there does.
+// TestLockAsRoot: neither what any user may put in the place of the shared file nor what
+// another process has locked there keeps root from devices; a csig of root does.
 func TestLockAsRoot(t *testing.T) {
-	f := &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Local: true}}}
+	f := &inventory.Fleet{Devices: []inventory.Device{{Name: "a", Local: true}, {Name: "b", Address: "192.0.2.1"}}}
 	lock := func(own, shared string) (release func(), warned []error, err error) {
-		release, err = lockIn([]lockFile{{own, 0o600}, {shared, 0o666}}, f, []string{"a"}, func(err error) { warned = append(warned, err) })
+		release, err = lockAsRoot(own, shared, f, []string{"a", "b"}, func(err error) { warned = append(warned, err) })
 		return release, warned, err
 	}
 	for name, make := range map[string]func(path string) error{
@@ -155,20 +163,106 @@ func TestLockAsRoot(t *testing.T) {
 			t.Errorf("%s: nothing is locked", name)
 		}
 	}
-	// Another user holds the shared lock.
 	dir := t.TempDir()
 	own, shared := filepath.Join(dir, "own"), filepath.Join(dir, "shared")
-	free, err := lockDevices(shared, 0o666, f, []string{"a"})
+	holder := holdLock(t, shared, "a")
+	release, warned, err := lock(own, shared)
+	if err != nil || len(warned) != 1 || !strings.Contains(warned[0].Error(), "pid "+strconv.Itoa(holder)+" (user ") || !strings.Contains(warned[0].Error(), "device a (") {
+		t.Fatalf("beside another user: %v, warned of %v", err, warned)
+	}
+	if _, err := lockDevices(shared, 0o666, f, []string{"b"}); !errors.Is(err, errBusy) {
+		t.Errorf("what the other user has not locked is not locked for all to see: %v", err)
+	}
+	// Of root's own, one error, once.
+	if _, warned, err := lock(own, shared); !errors.Is(err, errBusy) || len(warned) > 0 || strings.Count(err.Error(), "another csig apply or rollback is running") != 1 {
+		t.Errorf("beside root: %v, warned of %v", err, warned)
+	}
+	release()
+	// Where root has none of its own, the shared one has to do.
+	if _, _, err := lock("/proc/none", shared); !errors.Is(err, errBusy) || strings.Contains(err.Error(), "/proc/none") {
+		t.Errorf("without a file of its own: %v", err)
+	}
+}
+
+// holdLock has another process lock a device of this name, and returns its pid.
+func holdLock(t *testing.T, file, name string) int {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHoldLock$")
+	cmd.Env = append(os.Environ(), "CSIG_TEST_HOLD="+file+" "+name)
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := lock(own, shared); !errors.Is(err, errBusy) {
-		t.Errorf("beside another user: %v", err)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	free()
-	release, warned, err := lock(own, shared) // and nothing is left of that try
-	if err != nil || len(warned) > 0 {
-		t.Fatalf("%v, %v", err, warned)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	release()
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+// TestHoldLock is that process.
+func TestHoldLock(t *testing.T) {
+	file, name, ok := strings.Cut(os.Getenv("CSIG_TEST_HOLD"), " ")
+	if !ok {
+		t.Skip("it is another test's process")
+	}
+	f := &inventory.Fleet{Devices: []inventory.Device{{Name: name, Local: true}}}
+	release, err := lockDevices(file, 0o666, f, []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	fmt.Println("held")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+}
+
+// TestHolder: who has a lock is named by the kernel's list, and without a right to that by
+// the mark that every csig leaves; what a process says of itself is cleaned.
+func TestHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared")
+	pid := holdLock(t, path, "a")
+	f, err := openLock(path, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := &inventory.Device{Local: true}
+	sum := sha256.Sum256([]byte(identities(d)[0]))
+	at := int64(binary.BigEndian.Uint64(sum[:]) >> 2)
+	if runtime.GOOS == "linux" {
+		if got := listedHolder("/proc", f, at); got != pid {
+			t.Errorf("the kernel lists pid %d, want %d", got, pid)
+		}
+		if got := listedHolder("/proc", f, at-1); got != 0 {
+			t.Errorf("pid %d is listed for another byte", got)
+		}
+		if got := lockedBy(f, at|mark); got != pid {
+			t.Errorf("marked is pid %d, want %d", got, pid)
+		}
+	}
+	if text := holderOf(f, at); !strings.HasPrefix(text, "pid "+strconv.Itoa(pid)) {
+		t.Error(text)
+	}
+	proc := t.TempDir()
+	for name, text := range map[string]string{"status": "Name:\tx\nUid:\t4000000000\t4000000001\t0\t0\n", "cmdline": "csig\x00apply\x00\x1b]0;x\a" + strings.Repeat("y", 1<<20)} {
+		if err := os.MkdirAll(filepath.Join(proc, "7"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, "7", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := processText(proc, 7); !strings.HasPrefix(text, `pid 7 (uid 4000000001, csig apply \x1b]0;x\x07yyy`) || len(text) > 200 {
+		t.Errorf("%q", text)
+	}
+	if text := processText(proc, 8); text != "pid 8" {
+		t.Errorf("of a process that is gone: %q", text)
+	}
 }

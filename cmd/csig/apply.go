@@ -40,7 +40,8 @@ func newApply() *cobra.Command {
 		Use:   "apply PLAN",
 		Short: "Carry out a saved plan, wave by wave, behind a health gate",
 		Long: `Carry out a plan that csig plan saved. A plan that was altered, or that was made for
-another state of a device, is refused.
+another state of a device, is refused, and so is one that another user may write, unless
+--verify finds it signed.
 
 Every step is written to a journal before it is done. After an interruption,
 kill -9 included, --resume continues and csig rollback undoes. Ctrl-C finishes the
@@ -102,7 +103,7 @@ func waveNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	if len(args) == 1 {
 		if p, err := readPlan(args[0]); err == nil {
 			for name := range p.EachWave() {
-				names = append(names, name)
+				names = append(names, untrusted.Text(name, maxShown))
 			}
 		}
 	}
@@ -160,11 +161,19 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 		defer j.Close()
 		return carryOut(cmd, o, j, (*rollout.Run).Apply)
 	}
+	if o.verify == "" {
+		if err := device.CheckOwner(path); err != nil {
+			return fmt.Errorf("%w; or csig apply --verify accepts it by its signature, whoever may write it", err)
+		}
+	}
 	p, err := readPlan(path)
 	if err != nil {
 		return err
 	}
 	if err := readSignature(o, p, path); err != nil {
+		return err
+	}
+	if _, err := signerOf(o, p); err != nil { // before anything of it is used
 		return err
 	}
 	switch {
@@ -200,6 +209,9 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	journal := o.journal
 	if journal == "" {
 		journal = path + ".journal"
+	}
+	if err := device.CheckOwner(journal); err != nil { // --resume and rollback would refuse it
+		return fmt.Errorf("%w; or --journal names one in another folder", err)
 	}
 	j, err := rollout.CreateJournal(journal, version, p, time.Now)
 	if err != nil {
@@ -271,22 +283,30 @@ func readSignature(o *applyOptions, p *plans.Plan, path string) error {
 // checkSignature shows who signed a plan, and refuses one without a permitted
 // signer where the caller asks for that.
 func checkSignature(o *applyOptions, p *plans.Plan, show *progress) error {
+	who, err := signerOf(o, p)
+	if err == nil && who != "" {
+		show.print("Signed by " + who)
+	}
+	return err
+}
+
+// signerOf is who signed a plan, of those whom --verify permits; "" without --verify.
+func signerOf(o *applyOptions, p *plans.Plan) (string, error) {
 	if o.verify == "" {
-		return nil
+		return "", nil
 	}
 	if p.Signature == "" {
-		return errors.New("--verify: the journal has no signature of its plan: it was not begun with --verify")
+		return "", errors.New("--verify: the journal has no signature of its plan: it was not begun with --verify")
 	}
 	var text bytes.Buffer
 	if err := p.Write(&text); err != nil {
-		return err
+		return "", err
 	}
 	who, err := verifySignature(o.verify, text.Bytes(), []byte(p.Signature), time.Now())
 	if err != nil {
-		return fmt.Errorf("--verify: %w", err)
+		return "", fmt.Errorf("--verify: %w", err)
 	}
-	show.print("Signed by " + who)
-	return nil
+	return who, nil
 }
 
 // openJournal opens a journal that no other user can have written.
@@ -470,16 +490,16 @@ func nextSteps(j *rollout.Journal, command, when string) string {
 	return "csig apply --resume " + path + " continues" + when + "; csig rollback " + path + " undoes it"
 }
 
-// shownPath is a path as a person in this folder writes it.
+// shownPath is a path as a person in this folder writes it, for a terminal.
 func shownPath(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return path
+		return printableLines(path)
 	}
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, abs); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			return rel
+			abs = rel
 		}
 	}
-	return abs
+	return strings.ReplaceAll(printableLines(abs), "\n", `\n`)
 }

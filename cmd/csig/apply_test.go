@@ -271,3 +271,78 @@ func TestJournalOfACsigThatNeededNoAgent(t *testing.T) {
 		}
 	}
 }
+
+// A plan that another user may write or exchange is refused, as the journal in its folder
+// would be by rollback, and so is a folder for the journal. A signature does in place of the
+// plan's owner.
+func TestForeignPlan(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if out, err := keygen(t, nil, "-t", "ed25519", "-N", "", "-f", "key", "-C", "test"); err != nil {
+		t.Fatal(out)
+	}
+	put(t, "allowed", "alice "+string(must(os.ReadFile("key.pub"))))
+	text := signedPlan(t, "key")
+	fleet := must(device.LoadFleet("fleet.yaml"))
+	release, err := rollout.LockDevices(fleet, []string{"s1"}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	const passed = "is running on device s1"
+	for name, mode := range map[string]os.FileMode{"shared": 0o777, "group": 0o775, "sticky": 0o777 | os.ModeSticky} {
+		if err := errors.Join(os.Mkdir(name, 0o700), os.Chmod(name, mode)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"a.plan", "a.plan.sig"} {
+			put(t, filepath.Join(name, file), string(must(os.ReadFile(file))))
+		}
+	}
+	put(t, "open.plan", string(text))
+	put(t, "open.plan.sig", string(must(os.ReadFile("a.plan.sig"))))
+	put(t, "theirs.plan", string(text))
+	put(t, "sticky/theirs.plan", string(text))
+	if err := errors.Join(os.Chmod("open.plan", 0o646), os.Chown("theirs.plan", 65534, 65534), os.Chown("sticky/theirs.plan", 65534, 65534), os.Symlink("shared/a.plan", "link.plan")); err != nil {
+		t.Fatalf("%v: run the tests as root", err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"a.plan"}, passed},
+		{[]string{"sticky/a.plan"}, passed},
+		{[]string{"open.plan"}, "open.plan is not used: others may write " + dir + "/open.plan (mode 0646)"},
+		{[]string{"theirs.plan"}, "theirs.plan is not used: " + dir + "/theirs.plan belongs to another user (uid 65534)"},
+		{[]string{"sticky/theirs.plan"}, "belongs to another user (uid 65534)"},
+		{[]string{"shared/a.plan"}, "shared/a.plan is not used: others may write " + dir + "/shared (mode 0777)"},
+		{[]string{"group/a.plan"}, "group/a.plan is not used: others may write " + dir + "/group (mode 0775)"},
+		{[]string{"link.plan"}, "link.plan is not used: others may write " + dir + "/shared (mode 0777)"},
+		{[]string{"open.plan", "--verify", "allowed"}, passed},
+		{[]string{"shared/a.plan", "--verify", "allowed", "--journal", "j"}, passed},
+		// The journal would be refused when it is needed.
+		{[]string{"shared/a.plan", "--verify", "allowed"}, "shared/a.plan.journal is not used: others may write " + dir + "/shared (mode 0777)"},
+		{[]string{"a.plan", "--journal", "group/j"}, "group/j is not used: others may write " + dir + "/group (mode 0775)"},
+	} {
+		out, err := call(t, append([]string{"apply"}, c.args...)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %q, %v, want %q", c.args, out, err, c.want)
+			continue
+		}
+		next := "--verify"
+		if strings.Contains(c.want, "journal") || strings.Contains(c.want, "/j ") {
+			next = "--journal"
+		}
+		if c.want != passed && (!strings.Contains(err.Error(), "chmod go-w") || !strings.Contains(err.Error(), next)) {
+			t.Errorf("%v: what to do is not said: %v", c.args, err)
+		}
+	}
+	// A signature is verified before anything of the plan is used.
+	p := must(readPlan("a.plan"))
+	p.Fleet = "/nowhere/fleet.yaml"
+	if err := savePlan(io.Discard, "shared/a.plan", p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, "apply", "shared/a.plan", "--verify", "allowed", "--journal", "j"); err == nil || !strings.Contains(err.Error(), "the signature is not of this plan") {
+		t.Errorf("another plan beside the signature: %v", err)
+	}
+}

@@ -50,11 +50,11 @@ func run(args []string) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			fmt.Fprintln(os.Stderr, "csig:", exit.err)
+			fmt.Fprintln(os.Stderr, "csig:", printableLines(exit.err.Error()))
 		}
 		return exit.code
 	}
-	fmt.Fprintln(os.Stderr, "csig:", err)
+	fmt.Fprintln(os.Stderr, "csig:", printableLines(err.Error()))
 	if cmd.CommandPath() == "csig status" && slices.Contains(args, "--check") { // 1 is a warning to a monitoring system
 		return checkUnknown
 	}

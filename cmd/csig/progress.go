@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // progress shows what a run does: on a terminal a live block of lines, and
@@ -56,7 +57,7 @@ func newProgress(cmd *cobra.Command, asJSON bool, command string) *progress {
 // count takes in the waves and steps of the plan that is applied.
 func (s *progress) count(p *plans.Plan) {
 	for name, wave := range p.EachWave() {
-		s.waves = append(s.waves, name)
+		s.waves = append(s.waves, untrusted.Text(name, 2*maxShown+1)) // as report cleans it
 		s.total += len(wave.Steps)
 	}
 }
@@ -68,6 +69,7 @@ func (s *progress) stamped(text string) string {
 
 // print shows a line that stays.
 func (s *progress) print(line string) {
+	line = printableLines(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -135,7 +137,7 @@ func (s *progress) interrupt(cause string) {
 		"rollback": "the journal knows: run it again",
 		"off":      "run it again",
 	}[s.command]
-	s.stop = fmt.Sprintf("%s: %s. Ctrl-C again ends csig at once; %s.", cause, hand, after)
+	s.stop = printableLines(fmt.Sprintf("%s: %s. Ctrl-C again ends csig at once; %s.", cause, hand, after))
 	switch {
 	case s.live != nil:
 		s.draw("")
@@ -291,6 +293,9 @@ func (s *progress) leftAlone(p *plans.Plan) {
 func (s *progress) report(p rollout.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.json { // the live block has these, too
+		p.Stage, p.Wave, p.Device = untrusted.Text(p.Stage, maxShown), untrusted.Text(p.Wave, maxShown), untrusted.Text(p.Device, maxShown)
+	}
 	over := s.note(&p)
 	var err error
 	switch p.Event {
@@ -302,7 +307,7 @@ func (s *progress) report(p rollout.Progress) {
 	}
 	if s.live != nil {
 		if text := s.summary(&p); text != "" {
-			over = strings.TrimPrefix(over+"\n"+s.stamped(text), "\n")
+			over = strings.TrimPrefix(over+"\n"+s.stamped(printableLines(text)), "\n")
 		}
 		s.draw(over)
 	} else if s.json {
@@ -317,7 +322,7 @@ func (s *progress) report(p rollout.Progress) {
 		line.LinksProbed, line.NotProbed, line.Probes = p.Judged.Links, p.Judged.NotProbed, p.Judged.Paths
 		err = printLine(s.w, line)
 	} else if text := s.text(p); text != "" {
-		_, err = fmt.Fprintln(s.w, s.stamped(text))
+		_, err = fmt.Fprintln(s.w, s.stamped(printableLines(text)))
 	}
 	s.err = errors.Join(s.err, err)
 }

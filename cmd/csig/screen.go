@@ -61,7 +61,7 @@ func (s *screen) columns() int {
 
 // remark prints a sentence on standard error, on a terminal broken between words.
 func (s *screen) remark(format string, args ...any) {
-	text := fmt.Sprintf("csig: "+format, args...)
+	text := printableLines(fmt.Sprintf("csig: "+format, args...))
 	if s.terminal() {
 		text = strings.TrimSuffix(wrap(text, s.columns(), 2), "\n")
 	}

@@ -238,7 +238,7 @@ func (r *Result) explainSteps(c *vlanrules.Compiler, caps vlanrules.Caps, opts O
 		}
 		return
 	}
-	r.Initial = append(guard(caps, opts.Layout), old.Table...)
+	r.Initial = append(append(r.Initial, guard(caps, opts.Layout)...), old.Table...) // an empty table is there, too
 	if r.Refused() {
 		return
 	}

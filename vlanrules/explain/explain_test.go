@@ -227,6 +227,29 @@ func TestJSONOfExact(t *testing.T) {
 	}
 }
 
+// TestJSONOfAnEmptyTable: with From, initial and steps are there whatever they have; bucket 31
+// lets every tag pass, and so has no entries.
+func TestJSONOfAnEmptyTable(t *testing.T) {
+	empty := 0
+	for _, match := range []vlanrules.MatchKind{vlanrules.MatchRange, vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchExact} {
+		for from := range uint8(quantize.NumBuckets) {
+			r, err := explain.Explain(explain.Options{Match: match, Bucket: 7, LM: 5, From: &explain.State{Bucket: from, LM: 5}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Initial) == 0 {
+				empty++
+			}
+			if raw, _ := json.Marshal(r); !bytes.Contains(raw, []byte(`"initial":[`)) || !bytes.Contains(raw, []byte(`"steps":[`)) || !bytes.Contains(raw, []byte(`"entries":[`)) {
+				t.Errorf("%s from bucket %d: %.300s", match, from, raw)
+			}
+		}
+	}
+	if empty == 0 {
+		t.Error("no table is empty")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	small := vlanrules.Caps{Match: vlanrules.MatchExact, MatchPCP: true, Modify: true, Entries: 100}
 	dFirst := vlanrules.Caps{MatchPCP: true, MatchD: true}
