@@ -37,6 +37,11 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 	address := strings.ToLower(strings.TrimSuffix(d.Address, "."))
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = ip.Unmap().String()
+		if ip.IsLoopback() && ip.Is6() && !ip.Is4In6() {
+			address = loopback
+		}
+	} else if address == "localhost" {
+		address = loopback
 	}
 	at, reach := about.from.originOf("address"), &about.from.keys.Management
 	if m.NetNS != "" && m.SSH == nil { // both are a mistake already
@@ -74,6 +79,9 @@ func (c *compiler) addressConflicts(d *Device, about *deviceOrigins, what string
 		}
 	}
 }
+
+// loopback is what localhost, 127.0.0.1 and ::1 are compared as.
+const loopback = "127.0.0.1"
 
 // listenKey names an address where an agent of a machine listens. It is that of another
 // one, where there is one already that both cannot listen at.

@@ -78,14 +78,34 @@ func notAddress(text string, quote func(string) string) (problem, hint string) {
 // addresses reads one address for each device.
 func (r *reader) addresses(n ast.Node, what string) (string, bool) {
 	if text, ok := scalar(n); !ok || !strings.ContainsAny(text, "[]") || checkAddress(text) == nil {
-		return checked(notAddress)(r, n, what)
+		return checked(func(text string, quote func(string) string) (problem, hint string) {
+			if ofNoDevice(text) {
+				return addressOfNone(text), "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
+			}
+			return notAddress(text, quote)
+		})(r, n, what)
 	}
 	return ranged(func(text string, quote func(string) string) (problem, hint string) {
+		if ofNoDevice(text) {
+			return addressOfNone(text), "e.g. 192.0.2.[1-4]"
+		}
 		if err := checkAddress(text); err != nil {
 			return fmt.Sprintf("%s %v", quote(text), err), "e.g. 192.0.2.[1-4]"
 		}
 		return "", ""
 	})(r, n, what)
+}
+
+// ofNoDevice reports whether an address is that of any device, of many or of all. A
+// listener can have it, a device cannot.
+func ofNoDevice(text string) bool {
+	ip, err := netip.ParseAddr(text)
+	ip = ip.Unmap().WithZone("")
+	return err == nil && (ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}))
+}
+
+func addressOfNone(text string) string {
+	return strconv.Quote(text) + " is the address of no single device"
 }
 
 func checkAddress(s string) error {

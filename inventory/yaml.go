@@ -25,6 +25,7 @@ const (
 	maxDepth    = 24
 	maxKeys     = 1024 // of one mapping
 	maxEmpty    = 256  // values that are not there
+	maxArrows   = 256  // "<" in a row, of which the lexer looks at all, at each
 )
 
 // parseYAML reads the one document of a fleet file into its syntax tree. We
@@ -37,6 +38,10 @@ func parseYAML(src source, text string) (root ast.Node, failure *Error) {
 			root, failure = nil, src.errorAt(position{1, 1}, "simplify the file until it is read, and report this", fmt.Sprintf("the YAML parser failed: %v", p))
 		}
 	}()
+	if i := strings.Index(text, strings.Repeat("<", maxArrows+1)); i >= 0 {
+		line, from := 1+strings.Count(text[:i], "\n"), 1+strings.LastIndexByte(text[:i], '\n')
+		return nil, src.errorAt(position{line, 1 + utf8.RuneCountInString(text[from:i])}, "shorten it", fmt.Sprintf("more than %d times %q in a row", maxArrows, "<"))
+	}
 	tokens := lexer.Tokenize(text)
 	if err := checkShape(src, tokens); err != nil {
 		return nil, err
@@ -218,6 +223,8 @@ type level struct {
 type shape struct {
 	blocks, flows []level
 	empty         int
+	directive     int // the line of the one before, which its words are on
+	begun, ended  bool
 }
 
 // checkShape refuses, before anything recursive runs, texts that are too deep
@@ -228,9 +235,14 @@ func checkShape(src source, tokens token.Tokens) *Error {
 		if t.Position == nil {
 			continue
 		}
+		if s.another(t) {
+			return src.errorAt(tokenPlace(t), `remove what follows "---"`, "a fleet file holds one YAML document")
+		}
 		keys := s.step(t)
 		var problem string
 		switch {
+		case t.Type == token.MappingKeyType:
+			return src.errorAt(tokenPlace(t), `write "key: value"`, `keys that begin with "?" are not of the fleet format`)
 		case keys > maxKeys:
 			problem = fmt.Sprintf("more than %d keys in one mapping", maxKeys)
 		case len(s.blocks)+len(s.flows) > maxDepth:
@@ -243,6 +255,24 @@ func checkShape(src source, tokens token.Tokens) *Error {
 		return src.errorAt(tokenPlace(t), "", problem)
 	}
 	return nil
+}
+
+// another reports whether a token begins a second document.
+func (s *shape) another(t *token.Token) bool {
+	switch t.Type {
+	case token.CommentType:
+	case token.DirectiveType:
+		s.directive = t.Position.Line
+	case token.DocumentHeaderType, token.DocumentEndType:
+		s.ended = s.begun
+	default:
+		if t.Position.Line == s.directive {
+			break
+		}
+		s.begun = true
+		return s.ended
+	}
+	return false
 }
 
 // step takes in one token and returns the number of keys of the mapping that
@@ -268,7 +298,11 @@ func (s *shape) step(t *token.Token) (keys int) {
 		if !flow.mapping {
 			keys = 0 // entries of a list may be many
 		}
-	case token.SequenceEntryType, token.MappingKeyType:
+	case token.TagType:
+		if t.Next == nil || t.Next.Position == nil || t.Next.Position.Line > t.Position.Line {
+			s.empty++ // or its value is below, which costs as much
+		}
+	case token.SequenceEntryType:
 		if len(s.flows) == 0 {
 			s.open(col)
 		}
