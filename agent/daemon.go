@@ -180,7 +180,7 @@ func (d *Daemon) begin(ctx context.Context, r *running) error {
 			d.launch(r)
 			return nil
 		}
-		passes = !isRefusal(err)
+		passes = vendors.Passes(err)
 	}
 	d.wait("for another configuration: " + err.Error())
 	return d.orWait(ctx, errors.Join(err, r.close(nil)), passes)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -254,4 +255,55 @@ func (r removes) Remove(ctx context.Context) error {
 func (r removes) Release(ctx context.Context) error {
 	r.saw(ctx)
 	return r.recorder.Release(ctx)
+}
+
+// TestPasses: a start that was refused is tried again where the refusal ends by itself, and not
+// where a user has to change something.
+func TestPasses(t *testing.T) {
+	refused := func(err error) error { return &vendors.PermanentError{Port: "swp1", Err: err} }
+	for name, tc := range map[string]struct {
+		err    error
+		passes bool
+	}{
+		"no answer":                {errors.New("no route to host"), true},
+		"one port":                 {&vendors.PortError{Port: "swp1", Err: errors.New("busy")}, true},
+		"not supported":            {refused(errors.New("no BPF")), false},
+		"foreign":                  {refused(&vendors.ForeignError{What: "a filter"}), false},
+		"no driver":                {refused(&vendors.NoDriverError{Platform: "plan9", Err: errors.New("none")}), false},
+		"held":                     {refused(&vendors.HeldError{By: "another csig"}), true},
+		"held, by two":             {refused(errors.Join(&vendors.HeldError{By: "a"}, &vendors.HeldError{By: "b"})), true},
+		"held, and taken from it":  {refused(&vendors.HeldError{By: "csig off", Taken: true}), false},
+		"held, said with its port": {errors.Join(errors.New("x"), refused(&vendors.HeldError{By: "a"})), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				drv := &recorder{apply: tc.err}
+				if name == "no answer" || name == "one port" { // Apply's are for the agent that runs
+					drv = &recorder{observe: tc.err}
+				}
+				k := newKeeper(t, drv, nil)
+				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				k.begin(t)
+				defer k.close(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- k.Run(ctx) }()
+				time.Sleep(2*startRetry + time.Second)
+				if s := k.Status(); strings.Contains(s.Waiting, "which it tries every") != tc.passes {
+					t.Errorf("it waits %q", s.Waiting)
+				}
+				k.with(func(r *recorder) { r.apply, r.observe = nil, nil })
+				time.Sleep(startRetry + time.Second)
+				if s := k.Status(); (s.Waiting == "") != tc.passes {
+					t.Errorf("when that has passed it waits %q", s.Waiting)
+				}
+				cancel()
+				if err := <-ran; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -60,7 +60,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 		return err
 	}
 	own.Log.WithField("token", fmt.Sprintf("%d.%d", lease.Token.Epoch, lease.Token.Revision)).Info("this controller owns the device")
-	k := &keeper{lease: lease, file: own.File}
+	k := &keeper{lease: lease, file: own.File, marker: api.OffMarker(own.Socket)}
 	for err := k.fetch(octx); err != nil; err = k.fetch(octx) { // a cluster that has lost a server takes its time
 		if octx.Err() != nil {
 			return context.Cause(octx)
@@ -132,8 +132,9 @@ const signals = 4
 
 // keeper has the configuration of an owned device in the store, where the next owner finds it.
 type keeper struct {
-	lease *owner.Lease
-	file  string
+	lease  *owner.Lease
+	file   string
+	marker string // of csig off, on this machine
 }
 
 // fetch makes the kept configuration this machine's. One that was never kept is that of a
@@ -150,6 +151,9 @@ func (k *keeper) fetch(ctx context.Context) error {
 			return err
 		}
 		return nil
+	}
+	if err := k.dropMarker(ctx); err != nil {
+		return err
 	}
 	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
 		return nil

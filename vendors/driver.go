@@ -312,10 +312,19 @@ func (e *ForeignError) Error() string { return e.What }
 // HeldError says that another process programs the device, and holds its lock.
 // Nothing was changed. It comes inside a *PermanentError.
 type HeldError struct {
-	By string // who, for a person to find it
+	By    string // who, for a person to find it
+	Taken bool   // it took the device from this process, which is not to take it back
 }
 
 func (e *HeldError) Error() string { return "it is programmed by " + e.By + ", which holds its lock" }
+
+// Passes reports whether a start that failed so is to be tried again: after all errors but
+// refusals, and after those that end by themselves, as another process gives the device up.
+func Passes(err error) bool {
+	var refused *PermanentError
+	var held *HeldError
+	return !errors.As(err, &refused) || errors.As(err, &held) && !held.Taken
+}
 
 // SetupOf is the setup that a device of the fleet is to have.
 func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device) Setup {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // One writer drives a bridge at a time, be it an agent, csig apply or csig off:
@@ -169,7 +168,7 @@ func (d *Driver) release() {
 
 // checkOwner is an error where another process holds the bridge.
 func (d *Driver) checkOwner() error {
-	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig")}
+	by := &vendors.HeldError{By: cmp.Or(d.info.writer, "another csig"), Taken: d.owner == lost}
 	switch {
 	case d.owner == lost && d.info.writer == "":
 		return &vendors.PermanentError{Err: fmt.Errorf("bridge %s was taken away from this process, by one that does not program it any more: start this one again", d.cfg.Bridge)}
@@ -182,9 +181,11 @@ func (d *Driver) checkOwner() error {
 }
 
 // follows reports whether the bridge is this controller's to take from a process of that name:
-// where controllers share devices, and it is one of them, and csig alone has the bridge.
+// where controllers share devices, and it is one of them. That one's flows are refused by its
+// generation or, without role: master, were waited out before this driver was opened; a machine
+// that is lost holds its lock for as long as sshd keeps its connection.
 func (d *Driver) follows(writer string) bool {
-	return d.cfg.Guard != nil && d.cfg.Role == ofp.RoleMaster && strings.HasPrefix(writer, d.who()+processIs)
+	return d.cfg.Guard != nil && strings.HasPrefix(writer, d.who()+processIs)
 }
 
 // processIs comes between the owner's name and its process.
