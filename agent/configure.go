@@ -13,7 +13,6 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // changeLimit bounds a change of configuration, once it has begun: what these configurations,
@@ -162,12 +161,7 @@ func (d *Daemon) decided(text []byte) error {
 
 // withoutCommands refuses a fleet that names programs for the daemon to run.
 func withoutCommands(f *inventory.Fleet) error {
-	for _, s := range f.Secrets() {
-		if len(s.Command) > 0 {
-			return fmt.Errorf("the configuration names the program %q to fetch a secret, and this daemon runs with --no-remote-commands: give the secret as a file or an environment variable of the switch", untrusted.Text(s.Command[0], 100))
-		}
-	}
-	return nil
+	return f.NoCommands("this daemon runs with --no-remote-commands: give the secret as a file or an environment variable of the machine that it runs on")
 }
 
 // replace puts a configuration in force in place of the one that runs. After an

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -542,12 +543,35 @@ func TestNoRemoteCommands(t *testing.T) {
 			text := changed("    local: true\n", "    local: true\n    address: 192.0.2.1\n    "+keys+"\n")
 			err := k.Configure(t.Context(), []byte(text), "")
 			var perm *vendors.PermanentError
-			if !errors.As(err, &perm) || !strings.Contains(err.Error(), `names the program "pass"`) || k.text(t) != "" {
+			if !errors.As(err, &perm) || !strings.Contains(err.Error(), `names the program "pass"`) || !regexp.MustCompile(`configuration:[0-9]+:[0-9]+: `).MatchString(err.Error()) || k.text(t) != "" {
 				t.Errorf("%s: %v", keys, err)
 			}
 		}
 		k.configure(t, deviceText)
 	})
+}
+
+// TestNoCommandsOfOwnFile: a file that csig wrote, as of what a store had, is refused by its place
+// where it names a program; a user's file on this machine is not.
+func TestNoCommandsOfOwnFile(t *testing.T) {
+	text := []byte(changed("    local: true\n", "    local: true\n    address: 192.0.2.1\n    counters: {source: snmp, snmp: {version: 2c, community: {command: [pass, show]}}}\n"))
+	for _, tc := range []struct {
+		no   bool
+		file []byte
+		want bool // it is refused
+	}{{true, own(text), true}, {false, own(text), false}, {true, text, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.NoCommands = tc.no })
+			if err := os.WriteFile(k.cfg.File, tc.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := k.read()
+			var at *inventory.Error
+			if (err != nil) != tc.want || err != nil && (!errors.As(err, &at) || at.File != k.cfg.File || at.Line < 2 || at.Col < 2) {
+				t.Errorf("%+v: %v", tc, err)
+			}
+		})
+	}
 }
 
 // TestDaemonTriesItsDeviceAgain: a daemon that may wait, and starts before its device

@@ -27,6 +27,9 @@ func (d *Daemon) read() (*inventory.Fleet, error) {
 	theirs, err := foreign(d.cfg.File)
 	d.users.theirs = err == nil && theirs
 	fleet, err := d.cfg.Load(d.cfg.File)
+	if err == nil && d.cfg.NoCommands && !d.users.theirs { // it came from elsewhere
+		err = withoutCommands(fleet)
+	}
 	d.users.watch.Note(d.cfg.File, fleet, err)
 	return fleet, err
 }

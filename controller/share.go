@@ -158,6 +158,12 @@ func (k *keeper) fetch(ctx context.Context) error {
 	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
 		return nil
 	}
+	if !bytes.HasPrefix(text, []byte(agent.OwnMark)) { // what the store has is no user's file here
+		text = append([]byte(agent.OwnMark+"\n"), text...)
+	}
+	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
 	return outfile.Write(k.file, 0o600, outfile.Prefix(agent.OwnMark), func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err

@@ -78,7 +78,7 @@ func (c *controllers) start(i int) *agent {
 	o := c.ops[i]
 	args := []string{"-i", o.fleet, "--state", filepath.Join(o.dir, "state"), "--name", fmt.Sprintf("c%d", i+1), "--term", c.term.String(), "--insecure-cluster", "--cluster", "0.0.0.0:6222"}
 	for _, j := range others(i) {
-		args = append(args, "--peer", address(j, i)+":6222")
+		args = append(args, "--peer", fmt.Sprintf("c%d=%s:6222", j+1, address(j, i)))
 	}
 	cmd := o.host.Command(c.program, args...)
 	cmd.Env = append(os.Environ(), "CSIG_TEST_CLOCK="+c.clock(i))

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 )
@@ -35,6 +36,39 @@ func (f *Fleet) Secrets() []Secret {
 		})
 	}
 	return out
+}
+
+// NoCommands is a mistake where a device has a program fetch a secret, at the key that has it.
+func (f *Fleet) NoCommands(hint string) error {
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		program := func(v reflect.Value) (name string) {
+			visitSecrets(v, false, func(s *Secret) {
+				if len(s.Command) > 0 && name == "" {
+					name = s.Command[0]
+				}
+			})
+			return name
+		}
+		key, name := "counters", program(reflect.ValueOf(&d.Counters).Elem())
+		v := reflect.ValueOf(&d.Management).Elem()
+		set := keySetOf(v.Type(), "")
+		for i := range set.keys {
+			k := &set.keys[i]
+			field, given := k.get(v)
+			if name != "" || !k.kind.secret || !given {
+				continue
+			}
+			if field.Kind() == reflect.Pointer {
+				field = field.Elem()
+			}
+			key, name = "management: "+k.name, program(field)
+		}
+		if name != "" {
+			return f.Mistake(d.Name, key, hint, fmt.Errorf("%s names the program %q to fetch a secret", key, printable(shortened(name))))
+		}
+	}
+	return nil
 }
 
 // secrets visits all those that a device may have; clone has what is behind

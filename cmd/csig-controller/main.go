@@ -72,7 +72,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
 		Example: `  csig-controller -i fleet.yaml
   csig-controller -i fleet.yaml --state /var/lib/csig/controller
   csig-controller -i fleet.yaml --web 127.0.0.1:8080 --metrics 127.0.0.1:9343
-  csig-controller -i fleet.yaml --name c1 --cluster 192.0.2.1:6222 --peer 192.0.2.2:6222 --peer 192.0.2.3:6222 --tls-cert c1.pem --tls-key c1.key --tls-ca ca.pem
+  csig-controller -i fleet.yaml --name c1 --cluster 192.0.2.1:6222 --peer c2=192.0.2.2:6222 --peer c3=192.0.2.3:6222 --tls-cert c1.pem --tls-key c1.key --tls-ca ca.pem
   csig-controller -i fleet.yaml --name c1 --nats tls://nats.example.net:4222 --nats-creds csig.creds`,
 		Args:          noArgs,
 		Version:       version,
@@ -84,6 +84,12 @@ managers send, releases their leases and leaves the setups for the next start.`,
 			}
 			if err := others.check(scraped.addr != ""); err != nil {
 				return err
+			}
+			if err := scraped.check(others.cert); err != nil {
+				return err
+			}
+			if others.shared() && !cmd.Flags().Changed("no-remote-commands") {
+				o.NoCommands = true // who may write to the store runs no programs here
 			}
 			fleet, err := device.LoadFleet(fleetFile)
 			if err != nil {
@@ -133,7 +139,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	f := cmd.Flags()
 	f.StringVarP(&fleetFile, "inventory", "i", "", "fleet file (required)")
 	f.StringVar(&state, "state", defaultState(), "folder for the devices' configurations")
-	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
+	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets; the default with --cluster and --nats, which --no-remote-commands=false lifts")
 	f.StringVar(&o.Group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.BoolVar(&noSelfTest, "no-self-test", false, "skip the self-tests of data planes when agents start")
 	log.Flags(f)

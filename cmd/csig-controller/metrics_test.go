@@ -84,7 +84,7 @@ devices:
 		return cmd, &out
 	}
 	refused, out := start("--metrics", "0.0.0.0:0")
-	if err := refused.Wait(); err == nil || !strings.Contains(out.String(), "--tls-cert") {
+	if err := refused.Wait(); err == nil || !strings.Contains(out.String(), "--metrics-ca is missing") {
 		t.Errorf("everyone's metrics: %v %s", err, out)
 	}
 	cmd, out := start("--metrics", addr)

@@ -28,7 +28,7 @@ func BenchmarkConfirm(b *testing.B) {
 	}
 	var servers []*Server
 	for i := range addr {
-		s, err := Serve(b.Context(), ServerConfig{Name: addr[i], Dir: b.TempDir(), Listen: addr[i], Peers: slices.Delete(slices.Clone(addr), i, i+1), Log: quiet()})
+		s, err := Serve(b.Context(), ServerConfig{Name: addr[i], Dir: b.TempDir(), Listen: addr[i], Peers: peersAt(slices.Delete(slices.Clone(addr), i, i+1)...), Log: quiet()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package owner
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,10 +34,23 @@ type natsLog struct {
 
 func newNATSLog(out *logrus.Entry) *natsLog { return &natsLog{out: out} }
 
+// auditLevel is that of a line about who was refused.
+const auditLevel = logrus.WarnLevel
+
+// duplicate is what the server says of a peer that has its own name.
+const duplicate = "Remote server has a duplicate name"
+
 // line writes one line where there is room for it.
 func (l *natsLog) line(level logrus.Level, f string, v []any) {
 	if !l.out.Logger.IsLevelEnabled(level) {
 		return
+	}
+	text := fmt.Sprintf(f, v...)
+	if strings.Contains(text, errUnlisted.Error()) {
+		return // it has a line
+	}
+	if text = untrusted.Text(text, 500); strings.Contains(text, duplicate) {
+		text += ": two controllers of one name: give each a --name of its own, and start this one again"
 	}
 	l.mu.Lock()
 	now, dropped := time.Now(), 0
@@ -54,7 +68,7 @@ func (l *natsLog) line(level logrus.Level, f string, v []any) {
 		l.out.Warnf("%d more lines of the NATS server were left out", dropped)
 	}
 	if room {
-		l.out.Log(level, untrusted.Text(fmt.Sprintf(f, v...), 500))
+		l.out.Log(level, text)
 	}
 }
 

@@ -27,6 +27,14 @@ func quiet() *logrus.Entry {
 	return logrus.NewEntry(l)
 }
 
+// peersAt are peers at these addresses, with certificates for this machine.
+func peersAt(addr ...string) (list []Peer) {
+	for _, a := range addr {
+		list = append(list, Peer{Name: "localhost", Addr: a})
+	}
+	return list
+}
+
 // served is a server of this test's own.
 func served(t *testing.T) *Server {
 	t.Helper()
@@ -47,6 +55,21 @@ func connected(t *testing.T, s *Server) *nats.Conn {
 	}
 	t.Cleanup(nc.Close)
 	return nc
+}
+
+// lose takes the owners' store away, which no connection of a controller may.
+func lose(t *testing.T, s *Server) error {
+	t.Helper()
+	a := s.options.CustomClientAuthentication.(*admission)
+	may := a.node
+	a.node = nil
+	nc := connected(t, s)
+	a.node = may
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	return js.DeleteKeyValue(t.Context(), bucket)
 }
 
 // opened is a controller's store, which follows the keys.
@@ -190,7 +213,7 @@ func TestStreamAgain(t *testing.T) {
 	if la.Token.Epoch != future+1 || saved != future+1 {
 		t.Fatalf("the first epoch is %d, %d is kept; want %d", la.Token.Epoch, saved, future+1)
 	}
-	if err := a.js.DeleteKeyValue(t.Context(), bucket); err != nil {
+	if err := lose(t, s); err != nil {
 		t.Fatal(err)
 	}
 	gone := time.Now()
@@ -209,7 +232,8 @@ func TestStreamAgain(t *testing.T) {
 // takes nothing in the new one, whose keys were written in the same order.
 func TestRevisionsOfAnotherStream(t *testing.T) {
 	t.Parallel()
-	nc := connected(t, served(t))
+	s := served(t)
+	nc := connected(t, s)
 	a, b := opened(t, nc, "c1"), opened(t, nc, "c2")
 	k := key("sw1")
 	var seen sighting
@@ -227,7 +251,7 @@ func TestRevisionsOfAnotherStream(t *testing.T) {
 		if seen, err = b.look(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.js.DeleteKeyValue(t.Context(), bucket); err != nil {
+		if err := lose(t, s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -355,7 +379,7 @@ func TestClusterTLS(t *testing.T) {
 		}
 		conf.ClientCAs, conf.ClientAuth = conf.RootCAs, tls.RequireAndVerifyClientCert
 		peers := slices.Delete(slices.Clone(addr[:3]), min(i, 2), min(i+1, 3))
-		s, err := Serve(t.Context(), ServerConfig{Name: addr[i], Dir: t.TempDir(), Listen: addr[i], Peers: peers, TLS: conf, Log: quiet()})
+		s, err := Serve(t.Context(), ServerConfig{Name: addr[i], Dir: t.TempDir(), Listen: addr[i], Peers: peersAt(peers...), TLS: conf, Log: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,12 +20,16 @@ import (
 
 // ServerConfig describes the NATS server in this process.
 type ServerConfig struct {
-	Name   string   // unique in the cluster
-	Dir    string   // where it keeps its streams
-	Listen string   // HOST:PORT for the servers of other controllers; "" for none
-	Peers  []string // HOST:PORT of those
-	TLS    *tls.Config
-	Log    *logrus.Entry
+	Name   string      // unique in the cluster
+	Dir    string      // where it keeps its streams
+	Listen string      // HOST:PORT for the servers of other controllers; "" for none
+	Peers  []Peer      // those
+	TLS    *tls.Config // of both ends; nil: plaintext
+
+	ClientsAt string // HOST:PORT for clients with certificates of Roles; "" for none but this process
+	Roles     Roles
+
+	Log *logrus.Entry
 }
 
 // Bounds of what the server may keep, in bytes: the histories of 10,000 configurations of 16 KiB,
@@ -35,11 +39,13 @@ const (
 	memoryLimit = 256 << 20
 )
 
-// Server is a NATS server with JetStream that takes no clients but this process.
+// Server is a NATS server with JetStream that takes no clients but this process, and those whose
+// certificates are listed.
 type Server struct {
 	options *server.Options
 	log     *logrus.Entry
-	token   string // of its only client
+	audit   *natsLog // who was refused
+	token   string   // of its only client
 	stop    context.CancelFunc
 	watched chan struct{} // closed when nothing starts the server again
 
@@ -52,27 +58,36 @@ func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	// A server with routes has to listen for clients, too: here with a secret of this process.
 	token := rand.Text()
 	o := &server.Options{
-		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, Authorization: token, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
+		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, CustomClientAuthentication: &admission{token, nodeMay(), cfg.Roles}, MaxConn: maxClients, MaxSubs: maxSubscriptions, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
 		JetStreamMaxMemory: memoryLimit, JetStreamMaxStore: storeLimit, DisableJetStreamBanner: true,
 		SyncAlways: true, // what is confirmed outlives the machine's power
 	}
+	one := &Server{options: o, log: cfg.Log.WithField("part", "nats"), audit: newNATSLog(cfg.Log.WithField("part", "audit")), token: token, watched: make(chan struct{})}
 	if cfg.Listen != "" {
 		host, port, err := net.SplitHostPort(cfg.Listen)
 		if err != nil {
 			return nil, fmt.Errorf("--cluster %s: %w", cfg.Listen, err)
 		}
-		o.Cluster = server.ClusterOpts{Name: "csig", Host: host, PoolSize: 3, ConnectRetries: 1 << 30, ConnectBackoff: true}
+		o.Cluster = server.ClusterOpts{Name: "csig", Host: host, PoolSize: 3, NoAdvertise: true, ConnectRetries: 1 << 30, ConnectBackoff: true}
 		if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
 			return nil, fmt.Errorf("--cluster %s: %w", cfg.Listen, err)
 		}
 		if cfg.TLS != nil {
-			o.Cluster.TLSConfig, o.Cluster.TLSTimeout = cfg.TLS, 10
+			var names []string
+			for _, p := range cfg.Peers {
+				names = append(names, p.Name)
+			}
+			o.Cluster.TLSConfig, o.Cluster.TLSTimeout = one.listed(cfg.TLS, "--peer NAME=HOST:PORT", names...), 10
 		}
 		for _, p := range cfg.Peers {
-			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: p})
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: p.Addr})
 		}
 	}
-	one := &Server{options: o, log: cfg.Log.WithField("part", "nats"), token: token, watched: make(chan struct{})}
+	if cfg.ClientsAt != "" {
+		if err := one.takeClients(cfg.ClientsAt, cfg.TLS, cfg.Roles); err != nil {
+			return nil, err
+		}
+	}
 	if err := one.start(ctx); err != nil {
 		return nil, err
 	}
@@ -156,7 +171,7 @@ func Connect(urls, name, credentials string, conf *tls.Config, log *logrus.Entry
 const again = MinTerm / 12
 
 func connect(urls, name string, log *logrus.Entry, more ...nats.Option) (*nats.Conn, error) {
-	nc, err := nats.Connect(urls, append(more, nats.Name("csig-controller "+name), nats.MaxReconnects(-1), nats.ReconnectWait(again),
+	nc, err := nats.Connect(urls, append(more, nats.Name("csig-controller "+name), nats.CustomInboxPrefix(inbox(name)), nats.MaxReconnects(-1), nats.ReconnectWait(again),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.WithError(err).Warn("the connection to NATS is lost")

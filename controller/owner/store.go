@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,11 +212,12 @@ func (s *Store) open(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstre
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		cctx, done := context.WithTimeout(ctx, createLimit)
 		// As CreateKeyValue does, but for FirstSeq: what was seen of a stream that is created
-		// again fits no revision of the new one, in a compare-and-set, too.
+		// again fits no revision of the new one, in a compare-and-set, too; and for AllowRollup,
+		// with which one message takes the place of all.
 		_, err = s.js.CreateStream(cctx, jetstream.StreamConfig{
 			Name: "KV_" + cfg.Bucket, Description: cfg.Description, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, Metadata: cfg.Metadata,
 			Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas, MaxMsgsPerSubject: int64(cfg.History), MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1,
-			AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, FirstSeq: 1 + rand.Uint64N(1<<(revisionBits-1)),
+			DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, FirstSeq: 1 + rand.Uint64N(1<<(revisionBits-1)),
 		})
 		done()
 		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another controller was first
@@ -269,6 +271,15 @@ func key(device string) string {
 		}
 	}
 	return b.String()
+}
+
+// name is what key made a key of.
+func name(key string) string {
+	text, err := url.PathUnescape(strings.ReplaceAll(strings.ReplaceAll(key, "%", "%25"), "=", "%"))
+	if err != nil {
+		return key
+	}
+	return text
 }
 
 // note keeps why NATS does not answer, nil where it has.

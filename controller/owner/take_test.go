@@ -79,7 +79,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := Serve(t.Context(), ServerConfig{Name: "n1", Dir: t.TempDir(), Listen: l.Addr().String(), Peers: []string{"127.0.0.1:1", "127.0.0.1:2"}, Log: quiet()})
+	s, err := Serve(t.Context(), ServerConfig{Name: "n1", Dir: t.TempDir(), Listen: l.Addr().String(), Peers: peersAt("127.0.0.1:1", "127.0.0.1:2"), Log: quiet()})
 	if err == nil {
 		s.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ const (
 	tunnelTake  = 30 * time.Second
 )
 
-// tunnels is the subject at which the owner of a device is asked for a tunnel.
+// tunnels is the subject at which the owner of a device is asked for a tunnel: the device's key
+// follows, and who asks. A client may send in the name of its certificate alone.
 const tunnels = "csig_device"
 
 // ErrNoTunnel is the error of Dial while no controller drives the device.
@@ -61,7 +63,7 @@ func newTunnel(nc *nats.Conn, peer string) (*tunnel, error) {
 	t := &tunnel{nc: nc, peer: peer}
 	t.Conn, t.inner = net.Pipe()
 	var err error
-	t.sub, err = nc.Subscribe(nats.NewInbox(), func(m *nats.Msg) { // one after the other
+	t.sub, err = nc.Subscribe(nc.NewInbox(), func(m *nats.Msg) { // one after the other
 		if m.Header.Get(ended) != "" {
 			t.end()
 			return
@@ -99,7 +101,7 @@ func (s *Store) Dial(ctx context.Context, device string) (net.Conn, error) {
 	}
 	ctx, done := context.WithTimeout(ctx, tunnelOpen)
 	defer done()
-	m, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: tunnels + "." + key(device), Data: []byte(t.sub.Subject), Header: nats.Header{"Csig-Controller": {s.cfg.Name}}})
+	m, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: tunnels + "." + key(device) + "." + key(s.cfg.Name), Data: []byte(t.sub.Subject)})
 	if err == nil && len(m.Data) == 0 {
 		err = errors.New("no subject")
 	}
@@ -129,8 +131,8 @@ func (s *Store) Listen(device string) (net.Listener, error) {
 	nc := s.js.Conn()
 	l := &tunnelListener{conns: make(chan net.Conn), closed: make(chan struct{}), device: device}
 	var err error
-	l.sub, err = nc.Subscribe(tunnels+"."+key(device), func(m *nats.Msg) {
-		t, err := newTunnel(nc, "controller "+untrusted.Text(m.Header.Get("Csig-Controller"), 64))
+	l.sub, err = nc.Subscribe(tunnels+"."+key(device)+".*", func(m *nats.Msg) {
+		t, err := newTunnel(nc, "controller "+untrusted.Text(name(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]), 64))
 		if err != nil {
 			return
 		}

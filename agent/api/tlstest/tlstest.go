@@ -25,6 +25,7 @@ type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	next int64
+	more []string // further names of the next one
 }
 
 // New makes an authority whose files go with the test.
@@ -36,10 +37,12 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Certify makes a certificate for a name, for either end of a connection, and
-// returns its files.
-func (a *Authority) Certify(name string) (cert, key string) {
+// Certify makes a certificate for a name and more of them, for either end of a
+// connection, and returns its files.
+func (a *Authority) Certify(name string, more ...string) (cert, key string) {
 	a.t.Helper()
+	a.more = more
+	defer func() { a.more = nil }()
 	a.make(name, false, time.Hour, bothEnds...)
 	return a.Files(name)
 }
@@ -82,7 +85,7 @@ func (a *Authority) make(name string, ca bool, left time.Duration, usage ...x509
 	a.next++
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left),
-		DNSNames: []string{name}, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		DNSNames: append([]string{name}, a.more...), IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: usage,
 	}
 	parent, signer := a.cert, a.key

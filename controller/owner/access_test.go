@@ -1,0 +1,352 @@
+package owner
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/api/tlstest"
+)
+
+// logged is a log whose lines are looked at.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// lines are those with a text.
+func (l *logged) lines(with string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range strings.Split(l.text.String(), "\n") {
+		if strings.Contains(line, with) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (l *logged) entry() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(l)
+	return logrus.NewEntry(log)
+}
+
+// free are so many addresses of this machine where nothing listens.
+func free(t *testing.T, n int) (addr []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		defer l.Close()
+		addr = append(addr, net.JoinHostPort("localhost", port))
+	}
+	return addr
+}
+
+// certified is the TLS of one with a certificate for these names.
+func certified(t *testing.T, a *tlstest.Authority, names ...string) *tls.Config {
+	t.Helper()
+	cert, key := a.Certify(names[0], names[1:]...)
+	conf, err := api.TLSFiles{Cert: cert, Key: key, CA: a.CA}.Client("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf
+}
+
+// cluster is three nodes that know each other, a client and an observer.
+type cluster struct {
+	nodes   []*Server
+	logs    []*logged
+	ours    *tlstest.Authority
+	routes  []string // where they listen for each other
+	clients []string // and for clients
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{ours: tlstest.New(t), routes: free(t, 3), clients: free(t, 3)}
+	for i := range 3 {
+		var peers []Peer
+		for j := range 3 {
+			if j != i {
+				peers = append(peers, Peer{Name: fmt.Sprintf("c%d", j+1), Addr: c.routes[j]})
+			}
+		}
+		l := new(logged)
+		s, err := Serve(t.Context(), ServerConfig{
+			Name: fmt.Sprintf("c%d", i+1), Dir: t.TempDir(), Listen: c.routes[i], Peers: peers, TLS: certified(t, c.ours, fmt.Sprintf("c%d", i+1), "localhost"),
+			ClientsAt: c.clients[i], Roles: Roles{Clients: []string{"c7", "c8"}, Observers: []string{"prom"}}, Log: l.entry(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		c.nodes, c.logs = append(c.nodes, s), append(c.logs, l)
+	}
+	return c
+}
+
+// connect is a client's connection, with no second try.
+func (c *cluster) connect(t *testing.T, at string, conf *tls.Config, name string) (*nats.Conn, error) {
+	t.Helper()
+	opts := []nats.Option{nats.NoReconnect(), nats.CustomInboxPrefix(inbox(name)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	if conf != nil {
+		opts = append(opts, nats.Secure(conf))
+	}
+	nc, err := nats.Connect("nats://"+at, opts...)
+	if err == nil {
+		t.Cleanup(nc.Close)
+	}
+	return nc, err
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) { // between looks
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestHandshakes: at the address of the nodes and at that of clients, who is not listed there is
+// refused in the handshake, with one line that has the names of its certificate and its address.
+func TestHandshakes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	foreign := tlstest.New(t)
+	cert, key := c.ours.Expire("c2")
+	expired, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		who          string
+		conf         func() *tls.Config
+		node, client bool // it gets in
+		names        string
+		quiet        bool // the authority has not vouched for it: there is no certificate to name
+	}{
+		{who: "a listed node", conf: func() *tls.Config { return certified(t, c.ours, "c2") }, node: true, names: "c2"},
+		{who: "a listed client", conf: func() *tls.Config { return certified(t, c.ours, "c7") }, client: true, names: "c7"},
+		{who: "an observer", conf: func() *tls.Config { return certified(t, c.ours, "prom") }, client: true, names: "prom"},
+		{who: "another of the CA", conf: func() *tls.Config { return certified(t, c.ours, "stranger", "two.example") }, names: "stranger"},
+		{who: "the node's own name", conf: func() *tls.Config { return certified(t, c.ours, "c1") }, names: "c1"},
+		{who: "a foreign CA", conf: func() *tls.Config { return certified(t, foreign, "c2") }, quiet: true},
+		{who: "no certificate", conf: func() *tls.Config { return &tls.Config{} }, quiet: true},
+		{who: "expired", conf: func() *tls.Config {
+			return &tls.Config{Certificates: []tls.Certificate{expired}}
+		}, quiet: true},
+	} {
+		for _, at := range []struct {
+			kind, addr string
+			in         bool
+		}{{"node", c.routes[0], test.node}, {"client", c.clients[0], test.client}} {
+			t.Run(test.who+" as "+at.kind, func(t *testing.T) {
+				conf := test.conf()
+				conf.InsecureSkipVerify = true // who dials is looked at, not where
+				raw, err := net.Dial("tcp", at.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer raw.Close()
+				_ = raw.SetDeadline(time.Now().Add(30 * time.Second))
+				if at.kind == "client" { // NATS asks for TLS in a line of its own
+					for b := make([]byte, 1); b[0] != '\n'; {
+						if _, err := raw.Read(b); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				tc := tls.Client(raw, conf)
+				err = tc.Handshake()
+				if err == nil { // with TLS 1.3 the refusal comes after it
+					_, err = tc.Write([]byte("PING\r\n"))
+				}
+				if err == nil && !at.in {
+					_, err = tc.Read(make([]byte, 1))
+				}
+				if (err == nil) != at.in {
+					t.Errorf("in: %v, want %v", err, at.in)
+				}
+				if at.in || test.quiet {
+					return
+				}
+				from := raw.LocalAddr().String()
+				await(t, "no line of the refusal", func() bool { return len(c.logs[0].lines(from)) > 0 })
+				got := c.logs[0].lines(from)
+				if len(got) != 1 || !strings.Contains(got[0], "["+test.names) {
+					t.Errorf("the log: %q", got)
+				}
+				if test.names == "c1" && !strings.Contains(got[0], "--name") {
+					t.Errorf("of two controllers with one name: %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestRoles: what a node, a client and an observer may do at three nodes.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	at := map[string]*nats.Conn{}
+	for i, role := range []string{"client c7", "client c8", "observer prom"} {
+		_, name, _ := strings.Cut(role, " ")
+		nc, err := c.connect(t, c.clients[i], certified(t, c.ours, name), name)
+		if err != nil {
+			t.Fatal(role, err)
+		}
+		at[name] = nc
+	}
+	if _, err := c.connect(t, c.clients[0], nil, "c7"); err == nil {
+		t.Error("a client without TLS is let in")
+	}
+	node, err := c.nodes[0].Connect("c1", quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(node.Close)
+	at["c1"] = node
+
+	three := func(c *Config) { c.Replicas = 3; c.Term = 12 * MinTerm }
+	first := opened(t, node, "c1", three)
+	await(t, "the stores are not created", func() bool {
+		ctx, done := context.WithTimeout(t.Context(), 20*time.Second)
+		defer done()
+		_, _, err := first.bucket(ctx)
+		if err == nil {
+			_, err = first.configs(ctx)
+		}
+		if err == nil {
+			_, err = first.journalStream(ctx)
+		}
+		if err == nil {
+			err = errors.Join(first.PublishStatus(ctx, "leaf1", []byte("{}")), first.PublishEvent(ctx, Event{Device: "leaf1"}))
+		}
+		return err == nil
+	})
+
+	// A client owns a device, as nodes do; what it asks of another's is in its own name.
+	member := opened(t, at["c7"], "c7", three)
+	lease, _, err := member.Own(t.Context(), "leaf1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.KeepConfig(t.Context(), []byte("x")); err != nil {
+		t.Error("a client keeps a configuration:", err)
+	}
+	if err := member.AppendJournal(t.Context(), "20260101T000000Z-aa", 0, []byte("y"), api.Operator{}); err != nil {
+		t.Error("a client keeps a journal:", err)
+	}
+	if err := errors.Join(member.PublishStatus(t.Context(), "leaf1", []byte("{}")), member.PublishEvent(t.Context(), Event{Device: "leaf1"})); err != nil {
+		t.Error("a client publishes:", err)
+	}
+	ln, err := first.Listen("leaf2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		if conn, err := member.Dial(t.Context(), "leaf2"); err == nil {
+			defer conn.Close()
+			<-t.Context().Done()
+		}
+	}()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := conn.(api.Trusted); !ok || p.Peer() != "controller c7" {
+		t.Errorf("the peer is %v", conn)
+	}
+	conn.Close()
+
+	// What each may publish and subscribe to: NATS says which it refuses before it answers a ping.
+	refused := func(nc *nats.Conn, do func() error) bool {
+		was := nc.LastError()
+		if err := errors.Join(do(), nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		return nc.LastError() != was
+	}
+	for subject, who := range map[string]string{
+		"$JS.API.STREAM.DELETE." + stream: "", "$JS.API.STREAM.PURGE." + stream: "", "$JS.API.STREAM.MSG.DELETE." + stream: "", "$JS.API.STREAM.DELETE.KV_" + configs: "",
+		"$JS.API.STREAM.CREATE.x": "c1", "$JS.API.STREAM.UPDATE." + stream: "c1", "$JS.API.STREAM.DELETE.x": "c1", "$JS.API.STREAM.LEADER.STEPDOWN." + stream: "c1", "$JS.API.META.LEADER.STEPDOWN": "c1",
+		"$JS.API.CONSUMER.CREATE." + statuses: "c1 c7", "$JS.API.CONSUMER.CREATE.x": "c1", "$JS.API.STREAM.LIST": "c1", "$JS.API.STREAM.INFO." + stream: "c1 c7",
+		"$JS.API.STREAM.INFO." + statuses: "c1 c7 prom", "$JS.API.STREAM.MSG.GET." + statuses: "c1 c7 prom", "$JS.API.STREAM.MSG.GET.KV_" + configs: "c1 c7", "$JS.API.DIRECT.GET.KV_" + configs + ".x": "c1 c7",
+		"$KV.csig_owners.x": "c1 c7", "$KV.csig_configs.x": "c1 c7", "csig_events.x": "c1 c7", "csig_status.x": "c1 c7", "csig_journals.x": "c1 c7",
+		"csig_device.x.c7": "c1 c7", "csig_device.x.c8": "c1", "csig_device.x.prom": "c1", "_INBOX.c7.x": "c1 c7", "foreign": "c1", "$SYS.REQ.SERVER.PING": "c1",
+	} {
+		for name, nc := range at {
+			may := slices.Contains(strings.Fields(who), name)
+			if got := refused(nc, func() error { return nc.PublishRequest(subject, inbox(name)+".answer", []byte("no request")) }); got == may && name != "c8" {
+				t.Errorf("%s publishes %s: refused %v", name, subject, got)
+			}
+		}
+	}
+	for subject, who := range map[string]string{
+		"_INBOX.c7.x": "c1 c7", "_INBOX.prom.x": "c1 prom", "_INBOX.c8.x": "c1", "_INBOX.>": "c1", ">": "c1", "$KV.csig_configs.>": "c1", "$SYS.>": "c1",
+		"csig_status.>": "c1 c7 prom", "csig_events.>": "c1 c7", "csig_journals.>": "c1", "csig_device.>": "c1", "csig_device.*.*": "c1 c7",
+	} {
+		for name, nc := range at {
+			may := slices.Contains(strings.Fields(who), name)
+			var sub *nats.Subscription
+			if got := refused(nc, func() (err error) { sub, err = nc.SubscribeSync(subject); return err }); got == may && name != "c8" {
+				t.Errorf("%s subscribes to %s: refused %v", name, subject, got)
+			}
+			_ = sub.Unsubscribe()
+		}
+	}
+	members, err := jetstream.New(at["c7"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := members.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV." + bucket + ".leaf1", Header: nats.Header{"Nats-Rollup": {"all"}}}); err == nil {
+		t.Error("one message takes the place of all keys")
+	}
+	// A consumer sends what is kept to any subject: the API takes no orders from it.
+	const other = "$JS.API.STREAM.DELETE." + stream
+	orders := make(chan *nats.Msg, 10)
+	if _, err := node.ChanSubscribe(other, orders); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := members.CreatePushConsumer(t.Context(), events, jetstream.ConsumerConfig{DeliverSubject: other, AckPolicy: jetstream.AckNonePolicy}); err == nil {
+		select {
+		case <-orders: // it was sent
+		case <-time.After(30 * time.Second):
+			t.Error("the consumer sends nothing")
+		}
+	}
+	if m, err := at["prom"].Request("$JS.API.STREAM.MSG.GET."+statuses, []byte(`{"last_by_subj":"csig_status.leaf1"}`), 5*time.Second); err != nil || !bytes.Contains(m.Data, []byte(`"subject":"csig_status.leaf1"`)) {
+		t.Errorf("an observer reads a status: %v, %v", m, err)
+	}
+	if _, err := first.js.Stream(t.Context(), stream); err != nil {
+		t.Error("the owners' store: ", err)
+	}
+}
