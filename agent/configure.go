@@ -227,7 +227,7 @@ func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *exami
 // incomplete is what a configuration in force still lacks on the device.
 func (d *Daemon) incomplete(ctx context.Context, r *running) error {
 	why := r.agent.setupProblem()
-	err := d.look(r.dev.Platform, func(driver vendors.Driver) error {
+	err := d.open(r.dev, func(driver vendors.Driver) error {
 		have, err := driver.Observe(ctx)
 		if err != nil {
 			return err

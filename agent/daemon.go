@@ -47,6 +47,9 @@ type DaemonConfig struct {
 	OpenSource func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error)
 	OpenDriver func(d *inventory.Device) (vendors.Driver, error)
 
+	// KnowsPlatform is the error of a platform's name that a client made up; nil: OpenDriver has it.
+	KnowsPlatform func(name string) error
+
 	Records *RecordFile // as in Config
 
 	SelfTest bool // as in Config

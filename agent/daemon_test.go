@@ -87,6 +87,9 @@ func (k *keeper) with(f func(r *recorder)) {
 	f(k.drv)
 }
 
+// onTest describes the test's device to a daemon without a configuration.
+var onTest = api.Described{Platform: "test"}
+
 func newKeeper(t *testing.T, drv *recorder, edit func(*DaemonConfig)) *keeper {
 	t.Helper()
 	k := &keeper{drv: drv}
@@ -219,7 +222,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 		}
 
 		k.with(func(r *recorder) { r.have = vendors.Setup{TPID: 0x9900} })
-		setup, err := k.Setup(t.Context(), "")
+		setup, err := k.Setup(t.Context(), api.Described{})
 		if err != nil || setup.TPID != 0x9900 || setup.Config != k.Status().ConfigHash {
 			t.Errorf("setup %+v, %v", setup, err)
 		}
@@ -228,7 +231,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("the configuration: %q, %v", text, err)
 		}
 
-		if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
+		if err := k.RemoveSetup(t.Context(), api.Described{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if s := k.Status(); drv.removed != 1 || k.text(t) != "" || s.Waiting == "" {
@@ -249,7 +252,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 				t.Errorf("configuration %q: %q, %v", hash, text, err)
 			}
 		}
-		if err := k.RemoveSetup(t.Context(), "test", ""); err != nil || drv.removed != 2 {
+		if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil || drv.removed != 2 {
 			t.Errorf("once more: %v, %d removals", err, drv.removed)
 		}
 	})
@@ -396,7 +399,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 					return
 				}
 				drv.remove = nil
-				if err := k.RemoveSetup(t.Context(), "", ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
+				if err := k.RemoveSetup(t.Context(), api.Described{}, ""); err != nil || k.Status().Waiting != "for a configuration: csig apply gives it one" {
 					t.Errorf("tried again: %v, %q", err, k.Status().Waiting)
 				}
 			})
@@ -416,7 +419,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 		time.Sleep(3 * interval)
 		k.with(func(r *recorder) { r.remove = errors.New("busy") })
 		for range 2 {
-			if err := k.RemoveSetup(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "busy") {
+			if err := k.RemoveSetup(t.Context(), api.Described{}, ""); err == nil || !strings.Contains(err.Error(), "busy") {
 				t.Errorf("%v", err)
 			}
 			if mark, err := os.ReadFile(k.leaving()); err != nil || string(mark) != ownFirst+deviceText || k.text(t) != "" || k.Status().Waiting == "" {
@@ -424,7 +427,7 @@ func TestDaemonKeepsTheMarkOfARemoval(t *testing.T) {
 			}
 		}
 		k.with(func(r *recorder) { r.remove = nil })
-		if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
+		if err := k.RemoveSetup(t.Context(), api.Described{}, ""); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(k.leaving()); !errors.Is(err, os.ErrNotExist) {
@@ -501,15 +504,15 @@ func TestChangesOfClientsThatAreGone(t *testing.T) {
 		k.begin(t)
 		defer k.close(t)
 		k.configure(t, deviceText)
-		mark, err := k.StartRevert(t.Context(), "test", time.Minute)
+		mark, err := k.StartRevert(t.Context(), onTest, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave() // while they waited for their turn, say
-		_, again := k.StartRevert(ctx, "test", time.Second)
+		_, again := k.StartRevert(ctx, onTest, time.Second)
 		for _, err := range []error{
-			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.RemoveSetup(ctx, "test", ""), k.SetMTU(ctx, "test", "swp1", 9000), k.Confirm(ctx, mark), again,
+			k.Configure(ctx, []byte(changed("lm: 5", "lm: 7")), ""), k.RemoveSetup(ctx, onTest, ""), k.SetMTU(ctx, onTest, "swp1", 9000), k.Confirm(ctx, mark), again,
 		} {
 			var perm *vendors.PermanentError
 			if !errors.Is(err, context.Canceled) || !errors.As(err, &perm) {
@@ -606,7 +609,7 @@ func TestDaemonTriesItsDeviceAgain(t *testing.T) {
 					t.Errorf("it waits %q", s.Waiting)
 				}
 				if tc.off {
-					if err := k.RemoveSetup(t.Context(), "", ""); err != nil {
+					if err := k.RemoveSetup(t.Context(), api.Described{}, ""); err != nil {
 						t.Fatal(err)
 					}
 				}

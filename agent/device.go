@@ -11,7 +11,7 @@ import (
 
 // look does something with a driver of its own, beside the one that the cycles
 // use. device is for a daemon that runs no configuration.
-func (d *Daemon) look(device string, do func(vendors.Driver) error) error {
+func (d *Daemon) look(device api.Described, do func(vendors.Driver) error) error {
 	r := d.current()
 	if r != nil {
 		return d.open(r.dev, do)
@@ -25,14 +25,21 @@ func (d *Daemon) look(device string, do func(vendors.Driver) error) error {
 
 // described is the device that a client describes: by its platform, or by a fleet file
 // of it alone.
-func (d *Daemon) described(device string) (*inventory.Device, error) {
+func (d *Daemon) described(device api.Described) (*inventory.Device, error) {
 	switch {
-	case device == "":
+	case device == api.Described{}:
 		return nil, errors.New("this daemon has no configuration, and so does not know its device: name its platform with ?platform=, or have a client that may change it describe it with ?device=")
-	case api.IsPlatform(device):
-		return &inventory.Device{Name: "this device", Platform: device, Local: true}, nil
+	case device.Platform != "" && device.File != "":
+		return nil, errors.New("the device is described twice: give ?platform= or ?device=, not both")
+	case device.Platform != "":
+		if d.cfg.KnowsPlatform != nil {
+			if err := d.cfg.KnowsPlatform(device.Platform); err != nil {
+				return nil, err
+			}
+		}
+		return &inventory.Device{Name: "this device", Platform: device.Platform, Local: true}, nil
 	}
-	fleet, err := inventory.Parse("device", []byte(device))
+	fleet, err := inventory.Parse("device", []byte(device.File))
 	if err == nil && d.cfg.NoCommands {
 		err = withoutCommands(fleet)
 	}
@@ -52,7 +59,7 @@ func (d *Daemon) open(dev *inventory.Device, do func(vendors.Driver) error) erro
 }
 
 // Facts is what the device can do.
-func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts, err error) {
+func (d *Daemon) Facts(ctx context.Context, device api.Described) (facts vendors.Facts, err error) {
 	err = d.look(device, func(driver vendors.Driver) error {
 		facts, err = driver.Probe(ctx)
 		return err
@@ -71,7 +78,7 @@ func (d *Daemon) Facts(ctx context.Context, device string) (facts vendors.Facts,
 
 // Setup is what the device has, with the name of the configuration that the
 // daemon runs.
-func (d *Daemon) Setup(ctx context.Context, device string) (s vendors.Setup, err error) {
+func (d *Daemon) Setup(ctx context.Context, device api.Described) (s vendors.Setup, err error) {
 	d.change.Lock() // half a change is not to be seen
 	defer d.change.Unlock()
 	d.bypassed()
@@ -86,7 +93,7 @@ func (d *Daemon) Setup(ctx context.Context, device string) (s vendors.Setup, err
 }
 
 // Health is the error and drop counters of the device's ports; none where its driver cannot tell.
-func (d *Daemon) Health(ctx context.Context, device string) (list []vendors.PortHealth, err error) {
+func (d *Daemon) Health(ctx context.Context, device api.Described) (list []vendors.PortHealth, err error) {
 	err = d.look(device, func(driver vendors.Driver) error {
 		list, err = vendors.Health(ctx, driver)
 		return err
@@ -96,7 +103,7 @@ func (d *Daemon) Health(ctx context.Context, device string) (list []vendors.Port
 
 // MTUs is the MTU of the device's ports, in bytes; none where its driver cannot
 // tell.
-func (d *Daemon) MTUs(ctx context.Context, device string) (mtus map[string]int, err error) {
+func (d *Daemon) MTUs(ctx context.Context, device api.Described) (mtus map[string]int, err error) {
 	err = d.look(device, func(driver vendors.Driver) error {
 		mtus, err = vendors.MTUs(ctx, driver)
 		return err
@@ -106,7 +113,7 @@ func (d *Daemon) MTUs(ctx context.Context, device string) (mtus map[string]int, 
 
 // SetMTU sets the MTU of one port, in bytes. Like the configuration it is not
 // changed by a daemon that does not own the setup.
-func (d *Daemon) SetMTU(ctx context.Context, device, port string, mtu int) error {
+func (d *Daemon) SetMTU(ctx context.Context, device api.Described, port string, mtu int) error {
 	release, err := d.lockChanges(ctx)
 	if err != nil {
 		return err

@@ -16,11 +16,11 @@ const maxLinkSize = 1<<16 - 1
 // ListenLink takes in the test frames that arrive at a port of the device's own
 // configuration.
 func (d *Daemon) ListenLink(ctx context.Context, port string) (l vendors.LinkListener, err error) {
-	platform, err := d.mayTry(port, nil)
+	dev, err := d.mayTry(port, nil)
 	if err != nil {
 		return nil, err
 	}
-	err = d.look(platform, func(driver vendors.Driver) error {
+	err = d.open(dev, func(driver vendors.Driver) error {
 		p, err := vendors.Links(driver)
 		if err == nil {
 			l, err = p.ListenLink(ctx, port)
@@ -40,11 +40,11 @@ func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 	if f.Size < 0 || f.Size > maxLinkSize {
 		return refuse(fmt.Errorf("port %s: a test frame of %d bytes: want %d at most", port, f.Size, maxLinkSize))
 	}
-	platform, err := d.mayTry(port, f.Tag)
+	dev, err := d.mayTry(port, f.Tag)
 	if err != nil {
 		return err
 	}
-	return d.look(platform, func(driver vendors.Driver) error {
+	return d.open(dev, func(driver vendors.Driver) error {
 		p, err := vendors.Links(driver)
 		if err != nil {
 			return err
@@ -54,24 +54,24 @@ func (d *Daemon) SendLink(ctx context.Context, port string, f vendors.LinkFrame)
 }
 
 // mayTry reports whether a link may be tried from here, for peers that may change
-// the configuration, and the platform.
-func (d *Daemon) mayTry(port string, tag []byte) (platform string, err error) {
+// the configuration, and the device.
+func (d *Daemon) mayTry(port string, tag []byte) (dev *inventory.Device, err error) {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if err := d.may(); err != nil {
-		return "", err
+		return nil, err
 	}
 	r := d.current()
 	if r == nil {
-		return "", fmt.Errorf("this daemon has no configuration, and so no ports: %w", vendors.ErrNotYet)
+		return nil, fmt.Errorf("this daemon has no configuration, and so no ports: %w", vendors.ErrNotYet)
 	}
 	if _, ok := r.dev.Port(port); !ok {
-		return "", fmt.Errorf("port %s is not in this daemon's configuration: %w", port, vendors.ErrNotYet)
+		return nil, fmt.Errorf("port %s is not in this daemon's configuration: %w", port, vendors.ErrNotYet)
 	}
 	if len(tag) > 0 && !isTag(tag, r.own) {
-		return "", fmt.Errorf("port %s: %x is no tag of this daemon's configuration: %w", port, tag, vendors.ErrNotYet)
+		return nil, fmt.Errorf("port %s: %x is no tag of this daemon's configuration: %w", port, tag, vendors.ErrNotYet)
 	}
-	return r.dev.Platform, nil
+	return r.dev, nil
 }
 
 // isTag reports whether these are the bytes of a CSIG tag, by the TPIDs of the

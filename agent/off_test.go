@@ -42,7 +42,7 @@ func TestDaemonOfAMarkedDeviceWaits(t *testing.T) {
 		"for a configuration": func(t *testing.T, k *keeper) { k.configure(t, changed("lm: 5", "lm: 6")) },
 		"for the same one":    func(t *testing.T, k *keeper) { k.configure(t, deviceText) },
 		"for a removal": func(t *testing.T, k *keeper) {
-			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Error(err)
 			}
 		},
@@ -200,11 +200,11 @@ func TestDaemonSetsMTUs(t *testing.T) {
 			}
 			k.begin(t)
 			defer k.close(t)
-			err := k.SetMTU(t.Context(), "test", "swp1", 9216)
+			err := k.SetMTU(t.Context(), onTest, "swp1", 9216)
 			if (err == nil) != (tc.says == "") || err != nil && (!isRefusal(err) || !strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}
-			got, err := k.MTUs(t.Context(), "test")
+			got, err := k.MTUs(t.Context(), onTest)
 			if err != nil || got["swp1"] != tc.want {
 				t.Errorf("MTUs %v, %v", got, err)
 			}
@@ -226,7 +226,7 @@ func TestNextChangeAfterOffPastADaemonThatContinues(t *testing.T) {
 		k.begin(t)
 		defer k.close(t)
 		time.Sleep(5 * interval)
-		if s, err := k.Setup(t.Context(), "test"); err != nil || s.Config == "" {
+		if s, err := k.Setup(t.Context(), onTest); err != nil || s.Config == "" {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		if err := os.WriteFile(mark, nil, 0o600); err != nil {
@@ -234,10 +234,10 @@ func TestNextChangeAfterOffPastADaemonThatContinues(t *testing.T) {
 		}
 		k.with((*recorder).clear)
 		applied := len(drv.applied)
-		if s, err := k.Setup(t.Context(), "test"); err != nil || s.Config != "" || !s.Nothing() {
+		if s, err := k.Setup(t.Context(), onTest); err != nil || s.Config != "" || !s.Nothing() {
 			t.Errorf("the setup is %+v, %v", s, err)
 		}
-		token, err := k.StartRevert(t.Context(), "test", 30*time.Second)
+		token, err := k.StartRevert(t.Context(), onTest, 30*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 	}{
 		{"csig off", func(t *testing.T, k *keeper) {
 			for range 2 {
-				if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+				if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 					t.Error(err)
 				}
 			}
@@ -62,16 +62,16 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 		}, false, true},
 		{"csig off, with a removal that fails at first", func(t *testing.T, k *keeper) {
 			k.with(func(r *recorder) { r.remove = errors.New("busy") })
-			if err := k.RemoveSetup(t.Context(), "test", ""); err == nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err == nil {
 				t.Error("no error")
 			}
 			k.with(func(r *recorder) { r.remove = nil })
-			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Error(err)
 			}
 		}, false, true},
 		{"csig off, and the same configuration again", func(t *testing.T, k *keeper) {
-			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Error(err)
 			}
 			k.configure(t, deviceText+"# in other words\n")
@@ -90,7 +90,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 			k.with(func(r *recorder) { r.apply = nil })
 		}, true, false},
 		{"an unconfirmed removal", func(t *testing.T, k *keeper) {
-			if err := k.RemoveSetup(t.Context(), "test", k.arm(t)); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, k.arm(t)); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(goesBack + time.Second)
@@ -98,7 +98,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 		}, true, false},
 		{"a removal that is confirmed", func(t *testing.T, k *keeper) {
 			mark, off := k.arm(t), k.cfg.OffMarker
-			if err := k.RemoveSetup(t.Context(), "test", mark); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, mark); err != nil {
 				t.Error(err)
 			}
 			k.cfg.OffMarker = filepath.Join(k.cfg.File, "mark") // which cannot be
@@ -156,7 +156,7 @@ func TestDaemonKilledBesideTheUsersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := users(t, &recorder{}, nil)
 		k.begin(t)
-		if err := k.RemoveSetup(t.Context(), "test", k.arm(t)); err != nil {
+		if err := k.RemoveSetup(t.Context(), onTest, k.arm(t)); err != nil {
 			t.Fatal(err)
 		}
 		k.close(t)
@@ -199,8 +199,8 @@ func TestDaemonLeavesWhatIsInItsWay(t *testing.T) {
 					}
 					var errs []error
 					errs = append(errs, k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), ""))
-					_, err := k.StartRevert(t.Context(), "test", goesBack)
-					errs = append(errs, err, k.RemoveSetup(t.Context(), "test", ""))
+					_, err := k.StartRevert(t.Context(), onTest, goesBack)
+					errs = append(errs, err, k.RemoveSetup(t.Context(), onTest, ""))
 					if errors.Join(errs...) == nil {
 						t.Error("no error names it")
 					}

@@ -125,7 +125,7 @@ func TestLastRecords(t *testing.T) {
 		{"another port", func(t *testing.T, k *keeper) { k.configure(t, changed("swp1", "swp2")) }},
 		{"the same profile and port", func(t *testing.T, k *keeper) { k.configure(t, changed("lm: 5", "lm: 5, mtu: 9216")) }},
 		{"csig off", func(t *testing.T, k *keeper) {
-			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Fatal(err)
 			}
 		}},

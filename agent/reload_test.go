@@ -151,7 +151,7 @@ func TestReload(t *testing.T) {
 		}, lm: 5, want: "table full"},
 		{name: "with the mark of csig off", do: func(t *testing.T, r *reloaded) {
 			lm := r.lm(t)
-			if err := r.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := r.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Fatal(err)
 			}
 			n := 0

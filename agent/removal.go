@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
@@ -20,7 +21,7 @@ func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
 // RemoveSetup removes everything of ours from the device, and the configuration. A
 // daemon without one looks at the device that is described. The daemon then waits
 // for the next configuration. token is as for Configure.
-func (d *Daemon) RemoveSetup(ctx context.Context, device, token string) error {
+func (d *Daemon) RemoveSetup(ctx context.Context, device api.Described, token string) error {
 	release, err := d.beginChange(ctx, token)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func (d *Daemon) RemoveSetup(ctx context.Context, device, token string) error {
 	return d.removeSetup(ctx, device, token)
 }
 
-func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
+func (d *Daemon) removeSetup(ctx context.Context, device api.Described, token string) error {
 	if err := d.saveHistory(d.current()); err != nil {
 		return refuse(err)
 	}
@@ -48,7 +49,7 @@ func (d *Daemon) removeSetup(ctx context.Context, device, token string) error {
 			return fmt.Errorf("device %s: removing csig's objects: %w", r.dev.Name, err)
 		}
 		err = d.removalDone()
-	} else if err = d.finishRemoval(ctx); err == nil && device != "" {
+	} else if err = d.finishRemoval(ctx); err == nil && device != (api.Described{}) {
 		// Also where nothing ran: an earlier agent may have left something.
 		err = d.look(device, func(driver vendors.Driver) error { return driver.Remove(ctx) })
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -40,7 +41,7 @@ func (d *Daemon) revertFile() string { return d.cfg.File + ".armed" }
 // StartRevert starts an auto-revert: after the delay the daemon restores the configuration
 // that it runs now, or none. A pending one is cancelled first. An error that wraps
 // errors.ErrUnsupported says why it cannot.
-func (d *Daemon) StartRevert(ctx context.Context, device string, after time.Duration) (token string, err error) {
+func (d *Daemon) StartRevert(ctx context.Context, device api.Described, after time.Duration) (token string, err error) {
 	release, err := d.lockChanges(ctx)
 	if err != nil {
 		return "", err
@@ -188,7 +189,7 @@ func (d *Daemon) rollBackTo(hash string) error {
 	case hash == "" && r == nil, r != nil && r.hash == hash:
 		return nil // no change came
 	case hash == "":
-		return d.removeSetup(context.Background(), "", "")
+		return d.removeSetup(context.Background(), api.Described{}, "")
 	}
 	text, err := d.Config(hash)
 	if err == nil {

@@ -16,7 +16,7 @@ const goesBack = 30 * time.Second
 
 func (k *keeper) arm(t *testing.T) string {
 	t.Helper()
-	mark, err := k.StartRevert(t.Context(), "test", goesBack)
+	mark, err := k.StartRevert(t.Context(), onTest, goesBack)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestDaemonGoesBack(t *testing.T) {
 			}
 		}, "7", "", true},
 		{"emptied", five, func(t *testing.T, k *keeper, mark string) {
-			if err := k.RemoveSetup(t.Context(), "test", mark); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, mark); err != nil {
 				t.Fatal(err)
 			}
 		}, "", "5", true},
@@ -105,14 +105,14 @@ func TestDaemonGoesBack(t *testing.T) {
 			}
 		}, "9", "9", false},
 		{"emptied by another", five, func(t *testing.T, k *keeper, _ string) {
-			if err := k.RemoveSetup(t.Context(), "test", ""); err != nil {
+			if err := k.RemoveSetup(t.Context(), onTest, ""); err != nil {
 				t.Fatal(err)
 			}
 		}, "", "", false},
 		{"too late", five, func(t *testing.T, k *keeper, mark string) {
 			time.Sleep(goesBack)
 			synctest.Wait()
-			for _, err := range []error{k.Configure(t.Context(), []byte(seven), mark), k.RemoveSetup(t.Context(), "test", mark), k.Confirm(t.Context(), mark)} {
+			for _, err := range []error{k.Configure(t.Context(), []byte(seven), mark), k.RemoveSetup(t.Context(), onTest, mark), k.Confirm(t.Context(), mark)} {
 				if !errors.Is(err, vendors.ErrReverted) {
 					t.Errorf("got %v", err)
 				}
@@ -183,7 +183,7 @@ func TestDaemonKilledWhileArmed(t *testing.T) {
 				}
 				mark, err := k.arm(t), error(nil)
 				if tc.change == "" {
-					err = k.RemoveSetup(t.Context(), "test", mark)
+					err = k.RemoveSetup(t.Context(), onTest, mark)
 				} else {
 					err = k.Configure(t.Context(), []byte(tc.change), mark)
 				}
@@ -241,7 +241,7 @@ func TestDaemonCannotBeArmed(t *testing.T) {
 			if tc.after == 0 {
 				tc.after = goesBack
 			}
-			_, err := k.StartRevert(t.Context(), "test", tc.after)
+			_, err := k.StartRevert(t.Context(), onTest, tc.after)
 			if err == nil || !strings.Contains(err.Error(), tc.says) || errors.Is(err, errors.ErrUnsupported) != tc.never {
 				t.Errorf("got %v", err)
 			}

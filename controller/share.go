@@ -33,6 +33,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 	}
 	server.Forward(by.toOwner())
 	server.Keep(cfg.Share)
+	server.LogTo(own.Log)
 	defer cfg.Statuses.set(d.Name, source{by.Status, true})()
 	go func() { _ = server.Serve() }()
 	lease, octx, err := cfg.Share.Own(ctx, d.Name)

@@ -69,14 +69,14 @@ func daemonAddress(d *inventory.Device) string {
 
 // describe is what a daemon without a configuration has to know of its device: its
 // platform, and all that leads to it where that is more.
-func describe(f *inventory.Fleet, d *inventory.Device) (string, error) {
+func describe(f *inventory.Fleet, d *inventory.Device) (api.Described, error) {
 	if !d.Remote() && len(d.Management.Own) == 0 {
-		return d.Platform, nil
+		return api.Described{Platform: d.Platform}, nil
 	}
 	bare := *d
 	bare.Ports = d.Ports[:min(1, len(d.Ports))] // a fleet file has one at least
 	text, err := inventory.Marshal(f.DeviceView(&bare))
-	return string(text), err
+	return api.Described{File: string(text)}, err
 }
 
 // openDaemon connects to the daemon of a device. An emergency stop bypasses one

@@ -36,12 +36,12 @@ type ward struct {
 func (w *ward) Admit(context.Context, api.Operator) error { return nil }
 func (w *ward) Leave(context.Context, string) error       { return nil }
 
-func (w *ward) Facts(context.Context, string) (vendors.Facts, error) {
+func (w *ward) Facts(context.Context, api.Described) (vendors.Facts, error) {
 	p, err := all.Default().Platform("linux")
 	return p.Offline(), err
 }
 
-func (w *ward) Setup(context.Context, string) (vendors.Setup, error) {
+func (w *ward) Setup(context.Context, api.Described) (vendors.Setup, error) {
 	if w.runs == nil {
 		return vendors.Setup{}, nil
 	}
@@ -82,17 +82,17 @@ func (w *ward) keep() {
 	}
 }
 
-func (w *ward) RemoveSetup(context.Context, string, string) error {
+func (w *ward) RemoveSetup(context.Context, api.Described, string) error {
 	w.keep()
 	w.runs, w.text = nil, ""
 	return nil
 }
 
-func (w *ward) Health(context.Context, string) ([]vendors.PortHealth, error) { return nil, nil }
-func (w *ward) MTUs(context.Context, string) (map[string]int, error) {
+func (w *ward) Health(context.Context, api.Described) ([]vendors.PortHealth, error) { return nil, nil }
+func (w *ward) MTUs(context.Context, api.Described) (map[string]int, error) {
 	return map[string]int{"swp1": 9000, "swp2": 9000}, nil
 }
-func (w *ward) SetMTU(context.Context, string, string, int) error { return nil }
+func (w *ward) SetMTU(context.Context, api.Described, string, int) error { return nil }
 
 // wardFile is a fleet of one switch behind a daemon.
 const wardFile = `
@@ -237,7 +237,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 	}
 }
 
-func (w *ward) StartRevert(context.Context, string, time.Duration) (string, error) {
+func (w *ward) StartRevert(context.Context, api.Described, time.Duration) (string, error) {
 	return "", errors.ErrUnsupported
 }
 func (w *ward) Confirm(context.Context, string) error { return vendors.ErrReverted }

@@ -85,6 +85,10 @@ func New(cfg Config) *Agent {
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},
+		KnowsPlatform: func(name string) error {
+			_, err := all.Default().Platform(name)
+			return err
+		},
 		OpenDriver: a.openDriver, OnLaunch: cfg.OnLaunch, Records: cfg.Records,
 		OnCycle: func() {
 			if a.server != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/csig-agent/csig/agent"
+	"github.com/csig-agent/csig/agent/api"
 )
 
 // noticed is a daemon whose changes of configuration are noticed.
@@ -19,6 +20,6 @@ func (n *noticed) Configure(ctx context.Context, text []byte, token string) erro
 }
 
 // RemoveSetup is the daemon's.
-func (n *noticed) RemoveSetup(ctx context.Context, device, token string) error {
+func (n *noticed) RemoveSetup(ctx context.Context, device api.Described, token string) error {
 	return errors.Join(n.Daemon.RemoveSetup(ctx, device, token), n.changed(ctx))
 }

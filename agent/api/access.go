@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -24,18 +25,17 @@ type role int
 const (
 	roleNone   role = iota
 	roleStatus      // the status: members of --socket-group
-	roleRead        // what the device can do, has and counts: --tls-read
+	roleRead        // what the daemon itself has, without opening its device: --tls-read
 	roleChange      // everything: root, the agent's own user, --tls-change
 )
 
-// needs is the role that a request needs.
+// needs is the role that a request needs, whatever its arguments. All that opens the device, a
+// secret or a program needs roleChange, as does what is not known here.
 func needs(method, path string) role {
 	switch {
 	case path == StatusPath || path == WatchPath || slices.Contains(observePaths, path):
 		return roleStatus
-	case method == http.MethodGet && path != LinkPath && path != ConfigPath:
-		// The one has a port receive test frames, the other may name commands
-		// with secrets among their arguments.
+	case method == http.MethodGet && (path == WhyPath || path == RevertPath || path == JournalsPath || strings.HasPrefix(path, JournalsPath+"/")):
 		return roleRead
 	}
 	return roleChange
@@ -56,7 +56,7 @@ const maxRequests = 8
 // names, e-mail addresses and URIs of the certificate, its common name where it
 // has none of them. They are compared as they are, without wildcards.
 type TLSAccess struct {
-	Read   []string // may read the status, the facts, the setup and the counters
+	Read   []string // may read the status and what the daemon keeps about it; the device is not opened
 	Change []string // may do everything
 }
 
@@ -185,7 +185,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			WriteError(w, forbidden("%s may read the status only: ask as root, or as the user that the agent runs as", p.name))
 			return
 		case needs(r.Method, r.URL.Path) > p.role:
-			WriteError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change", p.name))
+			WriteError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change for what opens the device or changes it", p.name))
 			return
 		}
 		if p.role < roleChange {
@@ -197,6 +197,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			defer s.leave(p.name)
 		}
 		if s.forwards(r) {
+			// The other end takes this one for its peer, and lets it do everything.
+			switch path := r.URL.Path; {
+			case needs(r.Method, path) < roleChange || path == LockPath:
+			case r.Method == http.MethodPost && path == LinkPath:
+				s.noteFrames(r)
+			default:
+				s.note(r, "request handed over to the controller that drives the device")
+			}
 			s.forward.ServeHTTP(w, r)
 			return
 		}

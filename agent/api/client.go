@@ -65,7 +65,7 @@ func (c *Client) noAnswer() error {
 type Client struct {
 	// Device is what a daemon without a configuration has to know: the device's platform,
 	// or a fleet file of it alone where that is not enough.
-	Device string
+	Device Described
 
 	name     string    // of where it listens
 	token    string    // of a pending auto-revert that this client has begun

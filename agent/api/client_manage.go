@@ -14,11 +14,7 @@ import (
 // at is a path with what the device is and more arguments, by their names.
 func (c *Client) at(path string, args ...string) string {
 	v := url.Values{}
-	device := "device"
-	if IsPlatform(c.Device) {
-		device = "platform"
-	}
-	for args = append(args, device, c.Device); len(args) > 0; args = args[2:] {
+	for args = append(args, "platform", c.Device.Platform, "device", c.Device.File); len(args) > 0; args = args[2:] {
 		if args[1] != "" {
 			v.Set(args[0], args[1])
 		}

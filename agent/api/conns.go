@@ -9,17 +9,19 @@ import (
 	"time"
 )
 
-// Connections of one listener, and among them of one user who may not change
-// anything, or of one address over TCP.
+// Connections of one listener: of everybody, of one user who may not change anything or of one
+// address over TCP, and with those of root that come when all are busy with root's requests.
 const (
 	maxConns     = 64
 	maxUserConns = 16
+	maxOwnConns  = 4 * maxConns
 )
 
 // limited is a listener that keeps at most maxConns connections open. A new one
 // takes the place of the oldest that has sent no request; root's, and those of
-// the agent's own user, also that of another user's. So silent clients exhaust
-// neither descriptors nor the listener.
+// the agent's own user, also that of another user's, and where all have open answers of root
+// it is let in beside them, up to maxOwnConns; beyond that it takes the oldest's place. So
+// silent clients exhaust neither descriptors nor the listener, and root always gets in.
 type limited struct {
 	net.Listener
 	plain          role // of every peer over TCP without TLS
@@ -70,13 +72,14 @@ func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 	defer l.mu.Unlock()
 	most := cmp.Or(l.most, maxConns)
 	same := func(o *conn) bool { return o.peer.name == c.peer.name }
-	all := func(*conn) bool { return true }
 	switch {
 	case c.peer.role < roleChange && l.count(same) >= cmp.Or(l.mostUser, maxUserConns):
 		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.active })
 	case len(l.conns) < most:
 		l.conns = append(l.conns, c)
 		return nil, true
+	case c.peer.role < roleChange && len(l.conns) > most: // with root's
+		return nil, false
 	default:
 		evicted = l.oldest(func(o *conn) bool { return !o.active && o.peer.role < roleChange })
 		if evicted == nil {
@@ -85,12 +88,19 @@ func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 		if evicted == nil && c.peer.role == roleChange {
 			evicted = l.oldest(func(o *conn) bool { return o.peer.role < roleChange })
 		}
+		if evicted == nil && c.peer.role == roleChange {
+			if len(l.conns) < maxOwnConns {
+				l.conns = append(l.conns, c)
+				return nil, true
+			}
+			evicted = l.conns[0]
+		}
 	}
 	if evicted == nil {
 		return nil, false
 	}
 	l.remove(evicted)
-	if l.count(all) >= most {
+	if len(l.conns) >= most && c.peer.role < roleChange {
 		return evicted, false
 	}
 	l.conns = append(l.conns, c)

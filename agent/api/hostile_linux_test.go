@@ -385,15 +385,25 @@ func TestAdmit(t *testing.T) {
 	for i := range l.conns {
 		l.conns[i].peer, l.conns[i].active = root, true
 	}
-	if _, evicted, ok := add(root, false); evicted != nil || ok {
-		t.Errorf("root's busy connections stay: %v, %v", evicted, ok)
-	}
 	roots, idle := l.conns[0], l.conns[1] // root's own idle one is older than a user's
 	roots.active, idle.active, idle.peer = false, false, member(1)
 	for _, want := range []*conn{idle, roots} {
 		if _, evicted, ok := add(root, true); evicted != want || !ok {
 			t.Errorf("%v gives way to root's, want %v: %v", evicted, want, ok)
 		}
+	}
+	// All are root's open answers: root gets in, others do not, and there is an end to it.
+	for len(l.conns) < maxOwnConns {
+		if _, evicted, ok := add(root, true); evicted != nil || !ok {
+			t.Fatalf("beside %d open answers of root another call of root: %v, %v", len(l.conns), evicted, ok)
+		}
+		if _, evicted, ok := add(member(1), false); evicted != nil || ok {
+			t.Fatalf("beside %d open answers of root a user: %v, %v", len(l.conns), evicted, ok)
+		}
+	}
+	oldest := l.conns[0]
+	if _, evicted, ok := add(root, true); evicted != oldest || !ok || len(l.conns) != maxOwnConns {
+		t.Errorf("%v gives way to root's, want %v: %v, %d connections", evicted, oldest, ok, len(l.conns))
 	}
 	l = &limited{}
 	for range maxUserConns + 1 {

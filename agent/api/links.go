@@ -43,7 +43,8 @@ type LinkFrame struct {
 // manageLinks answers LinkPath.
 func (s *Server) manageLinks(m Manager) {
 	s.mux.HandleFunc("POST "+LinkPath, answer(func(r *http.Request) (any, error) {
-		// A test frame changes nothing, and a gate sends many: no line in the log.
+		// A test frame changes nothing, and a gate sends many: its sender has one line in a while.
+		s.noteFrames(r)
 		body, err := s.body(r, maxLinkFrame)
 		if err != nil {
 			return nil, err
@@ -68,6 +69,7 @@ func (s *Server) manageLinks(m Manager) {
 			case <-ctx.Done():
 			}
 		}()
+		s.note(r, "device read requested")
 		port := argument(r, "port")
 		l, err := m.ListenLink(ctx, port)
 		if err != nil {

@@ -10,10 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -21,8 +18,8 @@ import (
 )
 
 // Paths of a daemon's socket that read its device as a whole and change its
-// configuration. They take ?platform=NAME or ?device=FILE, a fleet file of the device
-// alone, for a daemon that has no configuration yet.
+// configuration. They take a Described for a daemon that has no configuration yet:
+// ?platform=NAME or ?device=FILE.
 const (
 	FactsPath  = "/v1/facts"  // GET: one Facts
 	SetupPath  = "/v1/setup"  // GET: one Setup
@@ -51,17 +48,17 @@ const (
 // argument is one of a request's query, and never of its body.
 func argument(r *http.Request, name string) string { return r.URL.Query().Get(name) }
 
-// described is the device that a request describes. A peer that may only read does not
-// choose where the daemon logs in.
-func (s *Server) described(r *http.Request) string {
-	if device := argument(r, "device"); device != "" && s.peerOf(r).role == roleChange {
-		return device
-	}
-	return argument(r, "platform")
+// Described is what a client says of the device to a daemon that has no configuration:
+// nothing, or one of the two.
+type Described struct {
+	Platform string // the name of a known platform, never anything else: it leads to no secret
+	File     string // a fleet file of the device alone: it may name addresses, secrets and programs
 }
 
-// IsPlatform tells the name of a platform from a fleet file.
-func IsPlatform(device string) bool { return !strings.ContainsAny(device, ":\n") }
+// described is the device that a request describes.
+func described(r *http.Request) Described {
+	return Described{Platform: argument(r, "platform"), File: argument(r, "device")}
+}
 
 // Setup is what a device has now. It names the configuration that the daemon
 // runs, where it does.
@@ -127,17 +124,16 @@ func (e *kindError) Error() string { return e.text }
 func (e *kindError) Unwrap() error { return e.kind }
 
 // Manager is what answers the paths above. A *vendors.PermanentError is a
-// refusal: nothing has changed. device is what the client says of the device, for a
-// daemon that has no configuration.
+// refusal: nothing has changed.
 type Manager interface {
-	Facts(ctx context.Context, device string) (vendors.Facts, error)
-	Setup(ctx context.Context, device string) (vendors.Setup, error)
-	Health(ctx context.Context, device string) ([]vendors.PortHealth, error)
+	Facts(ctx context.Context, device Described) (vendors.Facts, error)
+	Setup(ctx context.Context, device Described) (vendors.Setup, error)
+	Health(ctx context.Context, device Described) ([]vendors.PortHealth, error)
 
 	// MTUs is the MTU of every port that the device reports; SetMTU sets that
 	// of one.
-	MTUs(ctx context.Context, device string) (map[string]int, error)
-	SetMTU(ctx context.Context, device, port string, mtu int) error
+	MTUs(ctx context.Context, device Described) (map[string]int, error)
+	SetMTU(ctx context.Context, device Described, port string, mtu int) error
 
 	// Config is the running configuration, or one kept from the history, by its
 	// hash.
@@ -151,10 +147,10 @@ type Manager interface {
 
 	// RemoveSetup removes everything of csig from the device, and the
 	// configuration; idempotent. token is as for Configure.
-	RemoveSetup(ctx context.Context, device, token string) error
+	RemoveSetup(ctx context.Context, device Described, token string) error
 
 	// The next three are as those of a vendors.AutoReverter.
-	StartRevert(ctx context.Context, device string, after time.Duration) (token string, err error)
+	StartRevert(ctx context.Context, device Described, after time.Duration) (token string, err error)
 	Confirm(ctx context.Context, token string) error
 	PendingRevert(ctx context.Context) error
 
@@ -175,20 +171,20 @@ func (s *Server) Manage(m Manager) {
 	s.manageLock(m)
 	s.manageLinks(m)
 	s.manageRevert(m)
-	s.mux.HandleFunc("GET "+FactsPath, answer(func(r *http.Request) (any, error) {
-		f, err := m.Facts(r.Context(), s.described(r))
+	s.mux.HandleFunc("GET "+FactsPath, s.opens(func(r *http.Request) (any, error) {
+		f, err := m.Facts(r.Context(), described(r))
 		return FactsOf(f), err
 	}))
-	s.mux.HandleFunc("GET "+SetupPath, answer(func(r *http.Request) (any, error) {
-		setup, err := m.Setup(r.Context(), s.described(r))
+	s.mux.HandleFunc("GET "+SetupPath, s.opens(func(r *http.Request) (any, error) {
+		setup, err := m.Setup(r.Context(), described(r))
 		return Setup{SetupFormat, setup}, err
 	}))
-	s.mux.HandleFunc("GET "+HealthPath, answer(func(r *http.Request) (any, error) {
-		list, err := m.Health(r.Context(), s.described(r))
+	s.mux.HandleFunc("GET "+HealthPath, s.opens(func(r *http.Request) (any, error) {
+		list, err := m.Health(r.Context(), described(r))
 		return Health{HealthFormat, listed(list)}, err
 	}))
-	s.mux.HandleFunc("GET "+MTUPath, answer(func(r *http.Request) (any, error) {
-		mtus, err := m.MTUs(r.Context(), s.described(r))
+	s.mux.HandleFunc("GET "+MTUPath, s.opens(func(r *http.Request) (any, error) {
+		mtus, err := m.MTUs(r.Context(), described(r))
 		out := MTUs{MTUFormat, []PortMTU{}}
 		for _, port := range slices.SortedFunc(maps.Keys(mtus), inventory.CompareNames) {
 			out.Ports = append(out.Ports, PortMTU{port, mtus[port]})
@@ -201,7 +197,7 @@ func (s *Server) Manage(m Manager) {
 			return nil, err
 		}
 		for _, p := range want.Ports {
-			if err := m.SetMTU(r.Context(), s.described(r), p.Port, p.MTU); err != nil {
+			if err := m.SetMTU(r.Context(), described(r), p.Port, p.MTU); err != nil {
 				return nil, err
 			}
 		}
@@ -219,7 +215,7 @@ func (s *Server) Manage(m Manager) {
 		return struct{}{}, m.Configure(r.Context(), file, argument(r, "mark"))
 	}))
 	s.mux.HandleFunc("DELETE "+ConfigPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {
-		return struct{}{}, m.RemoveSetup(r.Context(), s.described(r), argument(r, "mark"))
+		return struct{}{}, m.RemoveSetup(r.Context(), described(r), argument(r, "mark"))
 	}))
 }
 
@@ -263,12 +259,19 @@ func (s *Server) change(most int64, f func(r *http.Request, body []byte) (any, e
 		if err != nil {
 			return nil, err
 		}
-		if s.audit != nil && r.URL.Path != LockPath { // it is kept again and again
-			s.audit.WithFields(logrus.Fields{
-				"peer": s.peerOf(r).name, "address": r.RemoteAddr, "request": r.Method + " " + r.URL.Path, "sha256": fmt.Sprintf("%x", sha256.Sum256(body)),
-			}).Info("change requested")
+		if r.URL.Path != LockPath { // it is kept again and again
+			s.note(r, "change requested", "sha256", fmt.Sprintf("%x", sha256.Sum256(body)))
 		}
 		return f(r, body)
+	})
+}
+
+// opens answers a request that changes nothing and opens the device, with its secrets and the
+// programs that fetch them. The log gets one line before that.
+func (s *Server) opens(f func(r *http.Request) (any, error)) http.HandlerFunc {
+	return answer(func(r *http.Request) (any, error) {
+		s.note(r, "device read requested")
+		return f(r)
 	})
 }
 

@@ -25,7 +25,7 @@ import (
 
 // manager records its calls.
 type manager struct {
-	platform string
+	platform Described
 	file     string
 	mtus     map[string]int
 	err      error
@@ -51,11 +51,11 @@ var (
 	someHealth = []vendors.PortHealth{{Port: "swp1", Errors: 1, Discards: 2}}
 )
 
-func (m *manager) Facts(_ context.Context, platform string) (vendors.Facts, error) {
+func (m *manager) Facts(_ context.Context, platform Described) (vendors.Facts, error) {
 	m.platform = platform
-	return vendors.Facts{Platform: platform, Notes: []string{"a note"}}, m.err
+	return vendors.Facts{Platform: platform.Platform, Notes: []string{"a note"}}, m.err
 }
-func (m *manager) Setup(_ context.Context, platform string) (vendors.Setup, error) {
+func (m *manager) Setup(_ context.Context, platform Described) (vendors.Setup, error) {
 	m.platform = platform
 	return someSetup, m.err
 }
@@ -68,15 +68,15 @@ func (m *manager) Leave(_ context.Context, session string) error {
 	return nil
 }
 func (m *manager) Config(hash string) (string, error) { return "the file of " + hash, m.err }
-func (m *manager) Health(_ context.Context, platform string) ([]vendors.PortHealth, error) {
+func (m *manager) Health(_ context.Context, platform Described) ([]vendors.PortHealth, error) {
 	m.platform = platform
 	return someHealth, m.err
 }
-func (m *manager) MTUs(_ context.Context, platform string) (map[string]int, error) {
+func (m *manager) MTUs(_ context.Context, platform Described) (map[string]int, error) {
 	m.platform = platform
 	return m.mtus, m.err
 }
-func (m *manager) SetMTU(_ context.Context, platform, port string, mtu int) error {
+func (m *manager) SetMTU(_ context.Context, platform Described, port string, mtu int) error {
 	m.platform = platform
 	if m.err == nil {
 		m.mtus[port] = mtu
@@ -87,12 +87,12 @@ func (m *manager) Configure(_ context.Context, file []byte, mark string) error {
 	m.file, m.mark = string(file), mark
 	return m.err
 }
-func (m *manager) RemoveSetup(_ context.Context, platform, mark string) error {
+func (m *manager) RemoveSetup(_ context.Context, platform Described, mark string) error {
 	m.file, m.platform, m.mark = "", platform, mark
 	return m.err
 }
 
-func (m *manager) StartRevert(_ context.Context, platform string, after time.Duration) (string, error) {
+func (m *manager) StartRevert(_ context.Context, platform Described, after time.Duration) (string, error) {
 	m.platform, m.mark = platform, "m&1"
 	m.armed = &vendors.PendingRevertError{Left: after}
 	return m.mark, m.err
@@ -188,12 +188,12 @@ func TestManage(t *testing.T) {
 	c := NewClient(socket)
 	defer c.Close()
 	ctx := t.Context()
-	c.Device = "a platform"
+	c.Device.Platform = "a platform"
 	if f, err := c.Probe(ctx); err != nil || f.Platform != "a platform" || len(f.Notes) != 1 {
 		t.Errorf("facts %+v, %v", f, err)
 	}
-	c.Device = "b"
-	if s, err := c.Observe(ctx); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform != "b" {
+	c.Device.Platform = "b"
+	if s, err := c.Observe(ctx); err != nil || !reflect.DeepEqual(s, someSetup) || m.platform.Platform != "b" {
 		t.Errorf("setup %+v, %v", s, err)
 	}
 	if text, err := c.Config(ctx, someHash); err != nil || string(text) != "the file of "+someHash {
@@ -202,16 +202,16 @@ func TestManage(t *testing.T) {
 	if _, err := c.Config(ctx, "../../etc/passwd"); err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
 		t.Errorf("a configuration that none is: %v", err)
 	}
-	c.Device = "c"
-	if h, err := c.Health(ctx); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform != "c" {
+	c.Device.Platform = "c"
+	if h, err := c.Health(ctx); err != nil || !reflect.DeepEqual(h, someHealth) || m.platform.Platform != "c" {
 		t.Errorf("health %+v, %v", h, err)
 	}
-	c.Device = "e"
-	if mtus, err := c.MTUs(ctx); err != nil || !maps.Equal(mtus, m.mtus) || m.platform != "e" {
+	c.Device.Platform = "e"
+	if mtus, err := c.MTUs(ctx); err != nil || !maps.Equal(mtus, m.mtus) || m.platform.Platform != "e" {
 		t.Errorf("MTUs %v, %v", mtus, err)
 	}
-	c.Device = "f"
-	if err := c.SetMTU(ctx, "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform != "f" {
+	c.Device.Platform = "f"
+	if err := c.SetMTU(ctx, "swp9", 9216); err != nil || m.mtus["swp9"] != 9216 || m.platform.Platform != "f" {
 		t.Errorf("set the MTU: %v, %v", err, m.mtus)
 	}
 	for text, want := range map[string]string{"{": "reading the MTUs", `{"format":"csig.mtu/v2"}`: "csig.mtu/v2"} {
@@ -223,8 +223,8 @@ func TestManage(t *testing.T) {
 	if err := c.Configure(ctx, []byte(file)); err != nil || m.file != file {
 		t.Errorf("configure: %v, %d bytes", err, len(m.file))
 	}
-	c.Device = "d"
-	if err := c.Remove(ctx); err != nil || m.file != "" || m.platform != "d" {
+	c.Device.Platform = "d"
+	if err := c.Remove(ctx); err != nil || m.file != "" || m.platform.Platform != "d" {
 		t.Errorf("forget: %v", err)
 	}
 	if err := c.Configure(ctx, make([]byte, maxConfig+1)); err == nil || !strings.Contains(err.Error(), "too large") || m.file != "" {

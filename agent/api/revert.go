@@ -44,7 +44,7 @@ func (s *Server) manageRevert(m Manager) {
 		if err := decode(body, "the delay of an auto-revert", RevertFormat, &want, &want.Format); err != nil {
 			return nil, err
 		}
-		token, err := m.StartRevert(r.Context(), s.described(r), time.Duration(want.AfterNS))
+		token, err := m.StartRevert(r.Context(), described(r), time.Duration(want.AfterNS))
 		return Revert{Format: RevertFormat, Pending: true, LeftNS: want.AfterNS, AfterNS: want.AfterNS, Token: token}, err
 	}))
 	s.mux.HandleFunc("DELETE "+RevertPath, s.change(0, func(r *http.Request, _ []byte) (any, error) {

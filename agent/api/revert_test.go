@@ -19,9 +19,9 @@ func TestArmed(t *testing.T) {
 	if err := c.PendingRevert(ctx); err != nil {
 		t.Errorf("nothing waits: %v", err)
 	}
-	c.Device = "b"
+	c.Device.Platform = "b"
 	mark, err := c.StartRevert(ctx, 30*time.Second)
-	if err != nil || mark != "m&1" || m.platform != "b" || m.armed.Left != 30*time.Second {
+	if err != nil || mark != "m&1" || m.platform.Platform != "b" || m.armed.Left != 30*time.Second {
 		t.Errorf("mark %q, %v, manager %+v", mark, err, m)
 	}
 	m.mark = "none"

@@ -35,6 +35,8 @@ type Server struct {
 	mu       sync.Mutex
 	cycle    chan struct{} // closed at each cycle, then replaced
 	requests map[string]int
+	framesBy string    // sent the last test frames
+	framesAt time.Time // when the log named it
 	stop     chan struct{}
 
 	encoding sync.Mutex // held while a status is made

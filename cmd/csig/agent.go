@@ -79,7 +79,7 @@ one, because it may run beside a real agent.`,
 	f.StringVar(&o.TLS.Key, "tls-key", "", "its key (PEM)")
 	f.StringVar(&o.TLS.CA, "tls-client-ca", "", "authorities of the clients' certificates (PEM)")
 	f.StringSliceVar(&o.Access.Change, "tls-change", nil, "names of client certificates that may change the device")
-	f.StringSliceVar(&o.Access.Read, "tls-read", nil, "names of client certificates that may only read")
+	f.StringSliceVar(&o.Access.Read, "tls-read", nil, "names of client certificates that may only read the status and its reasons")
 	f.BoolVar(&o.NoCommands, "no-remote-commands", false, "refuse configurations that name programs to fetch secrets")
 	f.StringVar(&o.Group, "socket-group", "", "let the members of this group read csig status; the rest stays root's")
 	f.StringVar(&o.records, "records", "", "keep what csig why shows in this file, too, and in FILE.1 when it is full: 32 MiB (flash wears out)")
