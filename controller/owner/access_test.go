@@ -289,11 +289,11 @@ func TestRoles(t *testing.T) {
 
 	// What each may publish and subscribe to: NATS says which it refuses before it answers a ping.
 	refused := func(nc *nats.Conn, do func() error) bool {
-		was := nc.LastError()
+		before := nc.LastError()
 		if err := errors.Join(do(), nc.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		return nc.LastError() != was
+		return nc.LastError() != before //nolint:errorlint // another one, be it of the same text
 	}
 	for subject, who := range map[string]string{
 		"$JS.API.STREAM.DELETE." + stream: "", "$JS.API.STREAM.PURGE." + stream: "", "$JS.API.STREAM.MSG.DELETE." + stream: "", "$JS.API.STREAM.DELETE.KV_" + configs: "",

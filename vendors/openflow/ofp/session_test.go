@@ -557,14 +557,14 @@ func TestTLS(t *testing.T) {
 	csig := TLS{CA: ours.CA, Cert: cert, Key: key}
 	for _, tc := range []struct {
 		name  string
-		files func(name string) (cert, key string) // nil: none
+		files func(name string, more ...string) (cert, key string) // nil: none
 		peer  string
 		fails string
 	}{
 		{"good, of the right name", ours.Certify, "switch", ""},
 		{"good, of another name", ours.Certify, "other", "is not that of other but of switch: "},
 		{"foreign", foreign.Certify, "switch", "unknown authority"},
-		{"expired", ours.Expire, "switch", "expired"},
+		{"expired", func(name string, _ ...string) (string, string) { return ours.Expire(name) }, "switch", "expired"},
 		{"none", nil, "switch", "tls: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
