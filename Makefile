@@ -46,7 +46,7 @@ PURE := ./vlanrules/... ./counters/refreshtest
 # and odd ones, of drivers, which send every tag or make every change, one at a time, and of
 # clients, which read what is far too long.
 RULES := ./cmd/csig ./inventory ./vendors/sonic ./vendors/comware ./vendors/eos ./vendors/vrp ./vendors/nxos ./vendors/iosxr ./vendors/junos ./agent/api ./counters/snmp
-LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak|TestHostileDaemon|TestTooBig|TestHostileDatabase|TestFlatRemoveUnread|TestFillIsBounded
+LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak|TestHostileDaemon|TestTooBig|TestHostileDatabase|TestFlatRemoveUnread|TestFillIsBounded|TestNothingAboveLinear
 
 # Tests that take minutes are named TestLong…, and have a target of their own.
 LATER := ^TestLong

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,8 +43,16 @@ type tunnel struct {
 	inner    net.Conn // the other side of Conn, here
 	nc       *nats.Conn
 	sub      *nats.Subscription
-	to       string // the other end's subject
+	to       atomic.Pointer[string] // the other end's subject; that end may end before Dial knows it
 	once     sync.Once
+}
+
+// other is the other end's subject, "" until it is known.
+func (t *tunnel) other() string {
+	if to := t.to.Load(); to != nil {
+		return *to
+	}
+	return ""
 }
 
 // Peer implements api.Trusted: who reaches NATS can drive all devices.
@@ -54,7 +63,9 @@ func (t *tunnel) end() {
 	t.once.Do(func() {
 		_ = t.sub.Unsubscribe()
 		t.inner.Close()
-		_ = t.nc.PublishMsg(&nats.Msg{Subject: t.to, Header: nats.Header{ended: {"1"}}})
+		if to := t.other(); to != "" {
+			_ = t.nc.PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{ended: {"1"}}})
+		}
 	})
 }
 
@@ -86,7 +97,7 @@ func (t *tunnel) send() {
 		if err != nil {
 			return
 		}
-		if _, err := t.nc.Request(t.to, b[:n], tunnelTake); err != nil {
+		if _, err := t.nc.Request(t.other(), b[:n], tunnelTake); err != nil {
 			return
 		}
 	}
@@ -112,7 +123,8 @@ func (s *Store) Dial(ctx context.Context, device string) (net.Conn, error) {
 		}
 		return nil, fmt.Errorf("device %s: %w", device, err)
 	}
-	t.to = string(m.Data)
+	to := string(m.Data)
+	t.to.Store(&to)
 	go t.send()
 	return t, nil
 }
@@ -136,7 +148,8 @@ func (s *Store) Listen(device string) (net.Listener, error) {
 		if err != nil {
 			return
 		}
-		t.to = string(m.Data)
+		to := string(m.Data)
+		t.to.Store(&to)
 		select {
 		case l.conns <- t:
 			go t.send()
