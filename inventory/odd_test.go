@@ -55,7 +55,7 @@ var odd = []struct{ name, text, want string }{
 	{"keys that differ in case", oddly("    local: true", "    Local: true"), "unknown key"},
 	{"a key of a number", oddly("    local: true", "    1: true"), "unknown key"},
 	{"a key of nothing", oddly("    local: true", "    ~: true"), "is not a key of the fleet format"},
-	{"a key that is a list", oddly("    local: true", "    ? [a, b]\n    : true"), "invalid key"},
+	{"a key that is a list", oddly("    local: true", "    ? [a, b]\n    : true"), `keys that begin with "?"`},
 	{"an MTU like 9e3", ports3("{name: swp3, mtu: 9e3, lm: 17}"), "want 576 to 65535"},
 	{"an MTU like 0x2400", ports3("{name: swp3, mtu: 0x2400, lm: 17}"), ""},
 	{"an MTU like 010000", ports3("{name: swp3, mtu: 010000, lm: 17}"), "without leading zeros"},
