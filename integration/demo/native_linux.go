@@ -60,8 +60,9 @@ type probeKey struct {
 	seq uint64
 }
 
-// startNative begins to record a port that its agent has set up.
-func startNative(port *fabric.Port, profile *quantize.Profile, l link) (*native, error) {
+// newNative judges a port that its agent has set up. Its record begins when it is told what has
+// left: of a frame without that, all later ones would be taken to have left one too late.
+func newNative(port *fabric.Port, profile *quantize.Profile, l link) (*native, error) {
 	n := &native{profile: profile, port: port, probes: map[probeKey]span{}}
 	begin, err := n.intervalsNow()
 	if err != nil {
@@ -72,8 +73,7 @@ func startNative(port *fabric.Port, profile *quantize.Profile, l link) (*native,
 	}
 	n.begin, n.link = begin, l
 	n.phase, n.length = int64(begin.Start%uint64(begin.Length)), int64(begin.Length)
-	n.recorder, err = port.Record()
-	return n, err
+	return n, nil
 }
 
 func (n *native) intervalsNow() (in ebpf.Intervals, err error) {
@@ -122,8 +122,11 @@ func (n *native) watch(ctx context.Context) (err error) {
 			taken++
 		}
 		n.gone = slices.Delete(n.gone, 0, taken)
-		n.close(known, total != lost || n.missed)
-		n.missed = false
+		if n.missed {
+			n.queue, n.missed = nil, false // which of them left is not known
+			n.vague = max(n.vague, known+int64(fabric.MaxQueue))
+		}
+		n.close(known, total != lost)
 		n.mu.Unlock()
 		lost = total
 	}
@@ -137,6 +140,13 @@ func (n *native) left(frames []fabric.Left, until int64, missing bool) {
 	defer n.mu.Unlock()
 	n.gone = append(n.gone, frames...)
 	n.until, n.missed = until, n.missed || missing
+}
+
+// told reports whether the watcher behind the shaper has said what has left.
+func (n *native) told() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.until > 0
 }
 
 func (n *native) record(f *fabric.Passed) {

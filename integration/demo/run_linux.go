@@ -222,13 +222,19 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	}
 	for i, w := range r.watchers {
 		ready := w.ready
-		if r.path.hops[i].device.Platform == ebpf.Platform.Name {
-			n, err := startNative(r.path.hops[i].egress, &r.fleet.Profile, w.link)
+		if h := r.path.hops[i]; h.device.Platform == ebpf.Platform.Name {
+			n, err := newNative(h.egress, &r.fleet.Profile, w.link)
 			if err != nil {
 				return nil, fmt.Errorf("judge: %w", err)
 			}
 			r.natives[i], ready = n, n.ready
 			w.native.Store(n)
+			if err := poll(startup, n.told); err != nil {
+				return nil, fmt.Errorf("the judge's first look behind the shaper: %w", err)
+			}
+			if n.recorder, err = h.egress.Record(); err != nil {
+				return nil, fmt.Errorf("judge: %w", err)
+			}
 			spawn(n.watch)
 		}
 		if err := poll(startup, ready); err != nil {
