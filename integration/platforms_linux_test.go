@@ -184,9 +184,8 @@ func (f *fakes) setups() {
 	f.cli("junos-qfx", sets, ", junos: {tag: outer}", "xe-0/0/2", junos.Shell, junos.Running)
 	for platform, ports := range map[string][]string{"openconfig": {"Ethernet1", "Ethernet2"}, "srlinux": {"ethernet-1/1", "ethernet-1/2"}} {
 		target := octest.New(ports...)
-		address := "127.0.0.1"
 		if target.Native = platform == "srlinux"; target.Native {
-			target.Most, address = 9500, "localhost"
+			target.Most = 9500
 		}
 		if err := f.host.Do(func() error { target.Serve(f.t); return nil }); err != nil {
 			f.t.Fatal(err)
@@ -195,7 +194,7 @@ func (f *fakes) setups() {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		f.add(platform, address, sets, "gnmi: {plaintext: true, port: "+at+"}", ports[1], target.Config)
+		f.add(platform, "127.0.0.1", sets, "gnmi: {plaintext: true, port: "+at+"}", ports[1], target.Config)
 	}
 }
 

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -136,8 +137,14 @@ type GNMI struct {
 	Timeout time.Duration `key:"timeout" range:"1ms 1m" default:"5s" doc:"Of connecting, and of one Get."`
 }
 
-// Place is nothing: the target is at the device's address.
-func (*GNMI) Place(func(string) string) (string, bool) { return "", false }
+// Place is the target: a gateway serves many devices, and a machine has simulated ones by port.
+func (g *GNMI) Place(func(string) string) (string, bool) {
+	text := fmt.Sprintf("gNMI port %d", g.Port)
+	if g.Target != "" {
+		text += " target " + g.Target
+	}
+	return text, true
+}
 
 // Reaches is where the target is.
 func (g *GNMI) Reaches(address string) string {
