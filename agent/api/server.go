@@ -20,7 +20,7 @@ import (
 type Server struct {
 	status  func() *Status
 	socket  string
-	http    http.Server
+	http    *http.Server
 	mux     *http.ServeMux
 	lns     []net.Listener
 	tls     *serverTLS                            // nil without ListenTLS
@@ -86,10 +86,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 
 func (s *Server) init() {
 	s.warn = func(string, ...any) {}
-	s.http = http.Server{
-		Handler: s.guard(s.mux), ConnContext: withConn, ConnState: noteState,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
-	}
+	s.http = newHTTP(s.guard(s.mux), takesBody)
 }
 
 // Serve answers until Close, or until one of its sockets fails.
@@ -186,7 +183,6 @@ func reply(w http.ResponseWriter, code int, text []byte) {
 
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	rc := http.NewResponseController(w)
 	quiet := time.NewTimer(s.quiet)
 	defer quiet.Stop()
 	for {
@@ -196,9 +192,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		// A watcher that does not read must not hold a goroutine for ever.
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := w.Write(text); err != nil || rc.Flush() != nil {
+		if Send(w, text, writeTimeout) != nil { // a watcher that does not read must not hold a goroutine for ever
 			return
 		}
 		select {
