@@ -27,6 +27,7 @@ vlan_tpids: [0x8100]
 devices:
   - name: hw1
     platform: openflow
+    address: 127.0.0.1
     management:
       openflow: {plaintext: true, listen: 127.0.0.1, port: %s, datapath: 0xa1}
       daemon: {at: here, socket: %s}

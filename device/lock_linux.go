@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
@@ -32,7 +33,26 @@ func lockDevice(remote, device string, log *logrus.Entry) (unlock func(), err er
 		other = fmt.Errorf("another csig agent on this machine drives %s (%s): stop it first (csig agent --dry-run runs beside it)", device, remote)
 		of = fmt.Sprintf("-%.16x", sha256.Sum256([]byte(remote)))
 	}
-	return lock(vendors.AgentLock+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
+	return patient(other, func() (func(), error) {
+		return lock(vendors.AgentLock+of, filepath.Join(filepath.Dir(api.DefaultSocket()), "lock"+of), other, log)
+	})
+}
+
+// How long, and how often, a lock is tried that another process has: one that was killed a moment
+// ago has it until the kernel has done away with the process.
+const (
+	lockPatience = time.Second
+	lockPause    = 20 * time.Millisecond
+)
+
+// patient tries a lock until it is free or has been taken for too long.
+func patient(taken error, try func() (func(), error)) (func(), error) {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
+		unlock, err := try()
+		if !errors.Is(err, taken) || !time.Now().Before(end) {
+			return unlock, err
+		}
+	}
 }
 
 func lock(name, file string, other error, log *logrus.Entry) (func(), error) {

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +13,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux/netdev"
 )
 
@@ -178,5 +183,71 @@ func TestLockNames(t *testing.T) {
 	}
 	if err := two.Take(d); err == nil || !strings.Contains(err.Error(), "another csig agent on this machine drives hw1 (192.0.2.1)") || !strings.HasSuffix(err.Error(), fmt.Sprintf("; it is process %d", os.Getpid())) || strings.Contains(err.Error(), "namespace") {
 		t.Error(err)
+	}
+}
+
+// TestPatience: a lock that is free within a moment is taken, one that stays taken is refused after
+// it, and another error at once.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		for _, tc := range []struct {
+			free time.Duration // when the lock is
+			err  error         // what it is until then
+			want error
+			took time.Duration
+		}{
+			{0, nil, nil, 0},
+			{lockPatience / 2, errOtherAgent, nil, lockPatience / 2},
+			{time.Hour, fmt.Errorf("%w; it is process 7", errOtherAgent), errOtherAgent, lockPatience},
+			{time.Hour, broken, broken, 0},
+		} {
+			began := time.Now()
+			_, err := patient(errOtherAgent, func() (func(), error) {
+				if time.Since(began) < tc.free {
+					return nil, tc.err
+				}
+				return func() {}, nil
+			})
+			if took := time.Since(began); !errors.Is(err, tc.want) || tc.want == nil && err != nil || took < tc.took || took > tc.took+lockPause {
+				t.Errorf("%+v: %v after %v", tc, err, took)
+			}
+		}
+	})
+}
+
+// TestAfterKill: an agent that starts in the instant in which its predecessor is killed has the lock.
+func TestAfterKill(t *testing.T) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	remote := fmt.Sprintf("test of %d", os.Getpid())
+	name := fmt.Sprintf("%s-%.16x", vendors.AgentLock, sha256.Sum256([]byte(remote)))
+	for range 20 {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), squatEnv+"="+name)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "bound\n" {
+			t.Fatalf("binding %s: %q %v", name, line, err)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := lockDevice(remote, "hw1", logrus.NewEntry(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		in.Close()
+		_ = cmd.Wait() // it was killed
 	}
 }

@@ -221,7 +221,7 @@ func (c *compiler) deviceValues(f *Fleet, decl *deviceDecl, values *layered[devi
 			missing("management: daemon is there")
 		default:
 			if _, connects := OwnKeys[NetworkKeys](d); connects && d.Reaches() == "" {
-				missing("csig connects there")
+				missing("csig connects there, or knows by it who connects without TLS")
 			}
 		}
 	}

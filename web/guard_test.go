@@ -292,3 +292,41 @@ func TestFollowers(t *testing.T) {
 		}
 	}
 }
+
+// TestPageStaysThere: clients that take all connections, with bodies that they do not send or answers
+// that they do not read, do not take the page from others, whatever address they have.
+func TestPageStaysThere(t *testing.T) {
+	host := run(t, one(t)).Addr().String()
+	await(t, host)
+	for name, text := range map[string]string{
+		"bodies":          "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+		"bodies of POST":  "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+		"chunks":          "GET /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"unread answers":  strings.Repeat("GET /assets/fleet.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
+		"nothing further": "GET / HTTP/1.1\r\nHost: localhost\r\n",
+	} {
+		for i := range 2 * maxConns {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}}
+			c, err := d.DialContext(t.Context(), "tcp", host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.WriteString(c, text) }()
+		}
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			resp, err := http.Get("http://" + host + "/")
+			if err == nil {
+				resp.Body.Close()
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the page is away: %v", name, err)
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/draw"
 )
@@ -130,7 +131,6 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
-	rc := http.NewResponseController(w)
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -147,8 +147,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return
 			}
-			_ = rc.SetWriteDeadline(time.Now().Add(s.write))
-			if _, err := w.Write(append(append([]byte("data: "), text...), "\n\n"...)); err != nil || rc.Flush() != nil {
+			if api.Send(w, append(append([]byte("data: "), text...), "\n\n"...), s.write) != nil {
 				return
 			}
 			sent = time.Now()

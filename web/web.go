@@ -51,7 +51,6 @@ type Server struct {
 	cfg   Config
 	board *board
 	ln    *api.Listener
-	http  http.Server
 	live  chan struct{} // a place for each client that follows
 	drawn mapText
 	plan  planFile
@@ -65,14 +64,14 @@ func Listen(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	ln, err := api.ListenTCP(api.ListenerConfig{
+	s := &Server{cfg: cfg, board: newBoard(&cfg), live: make(chan struct{}, maxLive), stop: make(chan struct{}), every: liveEvery, write: writeTimeout}
+	var err error
+	if s.ln, err = api.ListenTCP(api.ListenerConfig{
 		Flag: "--web", Addr: cfg.Addr, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Login: cfg.Token != "", Conns: maxConns, Warn: cfg.Log.Warnf,
-	})
-	if err != nil {
+		Handler: s.guard(s.routes()),
+	}); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, board: newBoard(&cfg), ln: ln, live: make(chan struct{}, maxLive), stop: make(chan struct{}), every: liveEvery, write: writeTimeout}
-	s.http.Handler = s.guard(s.routes())
 	return s, nil
 }
 
@@ -108,12 +107,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	followed := make(chan struct{})
 	go func() { defer close(followed); s.board.follow(ctx) }()
 	defer func() { cancel(); <-followed }()
-	defer context.AfterFunc(ctx, func() { close(s.stop); _ = s.http.Close() })()
+	defer context.AfterFunc(ctx, func() { close(s.stop); _ = s.ln.Close() })()
 	// Failed handshakes and the like are the clients' affair.
 	errs := s.cfg.Log.WriterLevel(logrus.DebugLevel)
 	defer errs.Close()
-	s.http.ErrorLog = log.New(errs, "", 0)
-	if err := s.ln.Serve(&s.http); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+	if err := s.ln.Serve(log.New(errs, "", 0)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("--web %s: %w", s.cfg.Addr, err)
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -39,6 +38,11 @@ func needs(method, path string) role {
 		return roleRead
 	}
 	return roleChange
+}
+
+// takesBody reports whether a request has a body that a handler reads.
+func takesBody(r *http.Request) bool {
+	return (r.Method == http.MethodPut || r.Method == http.MethodPost) && r.URL.Path != LockPath
 }
 
 // peer is who is at the other end of a connection.
@@ -165,15 +169,8 @@ func forbidden(format string, args ...any) error {
 // web page, and not more of one peer at a time than it may.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-		}
 		if err := s.foreign(r); err != nil {
 			WriteError(w, err)
-			return
-		}
-		if r.Method == http.MethodGet && r.ContentLength != 0 {
-			writeErrorCode(w, http.StatusBadRequest, errors.New("a GET request has no body"))
 			return
 		}
 		p := s.peerOf(r)
@@ -196,6 +193,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 			defer s.leave(p.name)
 		}
+		wantBody(w, r)
 		if s.forwards(r) {
 			// The other end takes this one for its peer, and lets it do everything.
 			switch path := r.URL.Path; {
@@ -205,7 +203,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			default:
 				s.note(r, "request handed over to the controller that drives the device")
 			}
-			s.forward.ServeHTTP(w, r)
+			s.forward.ServeHTTP(stream{w}, r)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -12,5 +12,7 @@ const knowsPeers = false
 
 func uidOf(*net.UnixConn) (uid int, err error) { return 0, errors.ErrUnsupported }
 
+func pidOf(net.Conn) int { return 0 }
+
 // hungUp is not known here.
 func hungUp(net.Conn) bool { return false }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -106,8 +107,12 @@ func TestSocket(t *testing.T) {
 		t.Errorf("socket has mode %v, want access for its owner only", fi.Mode())
 	}
 
-	if _, err := Listen(socket, status); err == nil || !strings.Contains(err.Error(), "another agent answers") {
-		t.Errorf("a second agent: %v", err)
+	want := "another agent answers there: stop it"
+	if knowsPeers {
+		want += fmt.Sprintf(" (process %d)", os.Getpid())
+	}
+	if _, err := Listen(socket, status); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a second agent: %v, want %s", err, want)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
@@ -116,6 +121,27 @@ func TestSocket(t *testing.T) {
 	if _, err := Listen(file, status); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file in the way: %v", err)
 	}
+}
+
+// TestListenAfterKill: a socket whose agent is going away is taken over when it has gone.
+func TestListenAfterKill(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	go func() {
+		if c, err := ln.Accept(); err == nil { // it has been found there
+			c.Close()
+		}
+		ln.Close()
+	}()
+	s, err := Listen(socket, func() *Status { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
 }
 
 // TestWatchHearsOfCyclesThatDoNotCome has an agent whose cycles hang.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -17,8 +18,11 @@ const (
 	maxOwnConns  = 4 * maxConns
 )
 
+// stallTime is how long a client may leave what it is sent unread until it makes room for others.
+const stallTime = time.Second
+
 // limited is a listener that keeps at most maxConns connections open. A new one
-// takes the place of the oldest that has sent no request; root's, and those of
+// takes the place of the oldest that has sent no request, or does not read its answer; root's, and those of
 // the agent's own user, also that of another user's, and where all have open answers of root
 // it is let in beside them, up to maxOwnConns; beyond that it takes the oldest's place. So
 // silent clients exhaust neither descriptors nor the listener, and root always gets in.
@@ -35,9 +39,35 @@ type limited struct {
 type conn struct {
 	net.Conn
 	of   *limited
-	peer peer // of a unix socket; over TCP the address, without a role: a certificate decides
+	peer peer   // of a unix socket; over TCP the address, without a role: a certificate decides
+	from string // whose connections are counted together: a peer's, or those of a network of IPv6 that one host may have all of
 
-	active bool // it has sent a request that is not answered; guarded by of.mu
+	active  bool      // it has sent a request that is not answered, with its body; guarded by of.mu
+	writing time.Time // since when it is sent something that it has not taken; zero: it has; guarded by of.mu
+}
+
+// busy reports whether a connection may not make room for another. l.mu is held.
+func (c *conn) busy() bool {
+	stalls := c.peer.role < roleChange && !c.writing.IsZero() && time.Since(c.writing) > stallTime
+	return c.active && !stalls
+}
+
+func (c *conn) setActive(is bool) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.active = is
+}
+
+// Write notes how long the client takes for it.
+func (c *conn) Write(p []byte) (int, error) {
+	note := func(since time.Time) {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		c.writing = since
+	}
+	note(time.Now())
+	defer note(time.Time{})
+	return c.Conn.Write(p)
 }
 
 // Accept waits for a connection that there is a place for.
@@ -55,6 +85,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		} else if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 			own.peer.name, own.peer.role = a.IP.String(), l.plain
 		}
+		own.from = source(own.peer.name)
 		evicted, ok := l.admit(own)
 		if evicted != nil {
 			_ = evicted.Conn.Close()
@@ -66,24 +97,33 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
+// source is whose connections are counted with those of a peer.
+func source(name string) string {
+	if a, err := netip.ParseAddr(name); err == nil && a.Is6() && !a.Is4In6() {
+		network := netip.PrefixFrom(a, 64).Masked()
+		return network.String()
+	}
+	return name
+}
+
 // admit takes a connection in, in place of another where there are too many.
 func (l *limited) admit(c *conn) (evicted *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	most := cmp.Or(l.most, maxConns)
-	same := func(o *conn) bool { return o.peer.name == c.peer.name }
+	same := func(o *conn) bool { return o.from == c.from }
 	switch {
 	case c.peer.role < roleChange && l.count(same) >= cmp.Or(l.mostUser, maxUserConns):
-		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.active })
+		evicted = l.oldest(func(o *conn) bool { return same(o) && !o.busy() })
 	case len(l.conns) < most:
 		l.conns = append(l.conns, c)
 		return nil, true
 	case c.peer.role < roleChange && len(l.conns) > most: // with root's
 		return nil, false
 	default:
-		evicted = l.oldest(func(o *conn) bool { return !o.active && o.peer.role < roleChange })
+		evicted = l.oldest(func(o *conn) bool { return !o.busy() && o.peer.role < roleChange })
 		if evicted == nil {
-			evicted = l.oldest(func(o *conn) bool { return !o.active })
+			evicted = l.oldest(func(o *conn) bool { return !o.busy() })
 		}
 		if evicted == nil && c.peer.role == roleChange {
 			evicted = l.oldest(func(o *conn) bool { return o.peer.role < roleChange })
@@ -165,16 +205,6 @@ func ownConn(c net.Conn) *conn {
 // noteState follows which connections have a request (http.Server.ConnState).
 func noteState(c net.Conn, state http.ConnState) {
 	if own := ownConn(c); own != nil {
-		own.of.mu.Lock()
-		own.active = state == http.StateActive
-		own.of.mu.Unlock()
+		own.setActive(state == http.StateActive)
 	}
 }
-
-// Deadlines of the server.
-const (
-	headerTimeout = 5 * time.Second  // of a request's header, the TLS handshake included
-	idleTimeout   = time.Minute      // of a connection between requests
-	bodyTimeout   = 30 * time.Second // of a request's body
-	writeTimeout  = 10 * time.Second // of an answer, or of one line of it
-)

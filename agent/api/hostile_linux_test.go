@@ -355,7 +355,7 @@ func TestAdmit(t *testing.T) {
 	root := peer{name: "user 0", role: roleChange}
 	l := &limited{}
 	add := func(p peer, active bool) (*conn, *conn, bool) {
-		c := &conn{of: l, peer: p, active: active}
+		c := &conn{of: l, peer: p, from: p.name, active: active}
 		evicted, ok := l.admit(c)
 		return c, evicted, ok
 	}

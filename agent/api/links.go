@@ -78,18 +78,14 @@ func (s *Server) manageLinks(m Manager) {
 		}
 		defer l.Close()
 		w.Header().Set("Content-Type", "application/jsonl")
-		enc, rc := json.NewEncoder(w), http.NewResponseController(w)
-		err = rc.Flush() // from now on it listens
+		err = Send(w, nil, writeTimeout) // from now on it listens
+		enc := json.NewEncoder(stream{w})
 		for n := 0; n < linkFrames && err == nil; n++ {
 			var f vendors.LinkFrame
 			if f, err = l.Next(ctx); err != nil {
 				break
 			}
-			// A client that does not read must not hold a goroutine for ever.
-			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
-			if err = enc.Encode(LinkFrame{LinkFormat, port, f.Nonce, hex.EncodeToString(f.Tag), f.Size}); err == nil {
-				err = rc.Flush()
-			}
+			err = enc.Encode(LinkFrame{LinkFormat, port, f.Nonce, hex.EncodeToString(f.Tag), f.Size})
 		}
 	})
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/tls"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 
@@ -14,7 +15,7 @@ import (
 type Listener struct {
 	ln   net.Listener
 	tls  *serverTLS // nil without files
-	warn func(format string, args ...any)
+	http *http.Server
 }
 
 // ListenerConfig is what a Listener needs.
@@ -26,12 +27,14 @@ type ListenerConfig struct {
 	Login  bool // clients without a certificate connect, too: the server asks them for something else
 	Conns  int  // at most; each address has half of them
 	Warn   func(format string, args ...any)
+
+	Handler http.Handler // of requests without a body: those that have one are refused
 }
 
 // ListenTCP opens a listener. Who may connect is known then: with TLS a client has a certificate
 // from TLS.CA, or Login.
 func ListenTCP(cfg ListenerConfig) (*Listener, error) {
-	l := &Listener{warn: cfg.Warn}
+	l := &Listener{http: newHTTP(cfg.Handler, nil)}
 	if cfg.TLS.Cert != "" {
 		l.tls = &serverTLS{files: cfg.TLS, access: cfg.Access, log: cfg.Warn, seen: cfg.TLS.states(), login: cfg.Login, protos: []string{"h2", "http/1.1"}}
 		var err error
@@ -43,6 +46,12 @@ func ListenTCP(cfg ListenerConfig) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", cfg.Flag, cfg.Addr, err)
 	}
+	l.on(ln, &cfg)
+	return l, nil
+}
+
+// on has it accept the connections of another listener.
+func (l *Listener) on(ln net.Listener, cfg *ListenerConfig) {
 	conns := &limited{Listener: ln, most: cfg.Conns, mostUser: (cfg.Conns + 1) / 2}
 	l.ln = conns
 	if l.tls != nil {
@@ -52,7 +61,6 @@ func ListenTCP(cfg ListenerConfig) (*Listener, error) {
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return l.tls.current(), nil },
 		})
 	}
-	return l, nil
 }
 
 // Addr is where it listens.
@@ -61,20 +69,23 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // TLS reports whether its connections are encrypted.
 func (l *Listener) TLS() bool { return l.tls != nil }
 
-// Serve has a server answer until it is closed.
-func (l *Listener) Serve(s *http.Server) error {
-	s.ConnContext, s.ConnState = withConn, noteState
-	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = headerTimeout, idleTimeout, 16<<10
+// Serve answers until Close. What fails at a connection is logged to errs.
+func (l *Listener) Serve(errs *log.Logger) error {
+	l.http.ErrorLog = errs
 	if l.tls != nil {
 		stop := make(chan struct{})
 		defer close(stop)
 		go l.tls.watch(stop)
 	}
-	return s.Serve(l.ln)
+	return l.http.Serve(l.ln)
 }
 
-// Close ends it where Serve was not called.
-func (l *Listener) Close() error { return l.ln.Close() }
+// Close ends it, and its connections.
+func (l *Listener) Close() error {
+	err := l.http.Close()
+	_ = l.ln.Close() // where Serve was not called
+	return err
+}
 
 // Names reports whether a host is one of the certificate's.
 func (l *Listener) Names(host string) bool { return l.tls != nil && l.tls.names(host) }

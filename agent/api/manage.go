@@ -275,7 +275,7 @@ func (s *Server) opens(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	})
 }
 
-// body reads the body of a request, at most most bytes and for bodyTimeout.
+// body reads the body of a request, at most most bytes.
 func (s *Server) body(r *http.Request, most int64) ([]byte, error) {
 	body, err := untrusted.ReadAll(r.Body, most)
 	if errors.Is(err, untrusted.ErrTooLong) {
@@ -284,10 +284,7 @@ func (s *Server) body(r *http.Request, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: fmt.Errorf("reading the request: %w", err)}
 	}
-	if c := connOf(r); c != nil {
-		err = c.SetReadDeadline(time.Time{}) // the guard's: a change may take longer
-	}
-	return body, err
+	return body, nil
 }
 
 // decode reads a body of one of our formats.

@@ -20,7 +20,7 @@ import (
 type Server struct {
 	status  func() *Status
 	socket  string
-	http    http.Server
+	http    *http.Server
 	mux     *http.ServeMux
 	lns     []net.Listener
 	tls     *serverTLS                            // nil without ListenTLS
@@ -48,6 +48,9 @@ type Server struct {
 // nameAnother is what to do about a socket that cannot be opened.
 const nameAnother = "name another with --socket (of a controller's device: management.daemon.socket in the fleet file)"
 
+// goneTimeout is how long a socket may answer whose agent was killed a moment ago.
+const goneTimeout = time.Second
+
 // Listen opens the socket, with access for the same user only. A socket file
 // without a listener is replaced; a live one is an error.
 func Listen(socket string, status func() *Status) (*Server, error) {
@@ -57,9 +60,20 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		return nil, fmt.Errorf("socket %s: %w; %s", socket, err, nameAnother)
 	}
-	if conn, err := net.DialTimeout("unix", socket, time.Second); err == nil {
+	for end := time.Now().Add(goneTimeout); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.DialTimeout("unix", socket, time.Second)
+		if err != nil {
+			break
+		}
+		pid := pidOf(conn)
 		conn.Close()
-		return nil, fmt.Errorf("socket %s: another agent answers there: stop it, or %s", socket, nameAnother)
+		if !time.Now().Before(end) {
+			who := "it"
+			if pid != 0 {
+				who = fmt.Sprintf("it (process %d)", pid)
+			}
+			return nil, fmt.Errorf("socket %s: another agent answers there: stop %s, or %s", socket, who, nameAnother)
+		}
 	}
 	if fi, err := os.Lstat(socket); err == nil {
 		if fi.Mode().Type() != os.ModeSocket {
@@ -86,10 +100,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 
 func (s *Server) init() {
 	s.warn = func(string, ...any) {}
-	s.http = http.Server{
-		Handler: s.guard(s.mux), ConnContext: withConn, ConnState: noteState,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
-	}
+	s.http = newHTTP(s.guard(s.mux), takesBody)
 }
 
 // Serve answers until Close, or until one of its sockets fails.
@@ -186,7 +197,6 @@ func reply(w http.ResponseWriter, code int, text []byte) {
 
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	rc := http.NewResponseController(w)
 	quiet := time.NewTimer(s.quiet)
 	defer quiet.Stop()
 	for {
@@ -196,9 +206,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		// A watcher that does not read must not hold a goroutine for ever.
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := w.Write(text); err != nil || rc.Flush() != nil {
+		if Send(w, text, writeTimeout) != nil { // a watcher that does not read must not hold a goroutine for ever
 			return
 		}
 		select {

@@ -155,8 +155,8 @@ func openFlowSession(dev *inventory.Device) (cfg ofp.Config, err error) {
 	if !ok {
 		return cfg, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
 	}
-	if k.Listen == "" && dev.Address == "" {
-		return cfg, &vendors.PermanentError{Err: errors.New("the device has no address, and no listen for the switch to connect to: add one to the fleet file")}
+	if dev.Address == "" && (k.Listen == "" || k.Plaintext) {
+		return cfg, &vendors.PermanentError{Err: errors.New("the device has no address: add it to the fleet file; csig connects there, or knows by it who connects without TLS")}
 	}
 	if cfg, err = k.Session(dev.Address); err != nil {
 		return cfg, &vendors.PermanentError{Err: err}

@@ -31,8 +31,10 @@ func TestOpenFlowKeys(t *testing.T) {
 	const address = "    address: 192.0.2.1\n"
 	for _, tc := range []struct{ keys, fails string }{
 		{address + "    management: {openflow: {plaintext: true}}", ""},
-		{"    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0x00000000000000a1}}", ""},
-		{"    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: \"0xa1\"}}", ""},
+		{address + "    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0x00000000000000a1}}", ""},
+		{address + "    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: \"0xa1\"}}", ""},
+		{"    management: {openflow: {tls: {ca: /a, cert: /b, key: /c, server_name: hw1}, listen: 192.0.2.5, datapath: 0xa1}}", ""},
+		{"    management: {openflow: {plaintext: true, listen: 192.0.2.5, datapath: 0xa1}}", `"address" is missing: csig connects there, or knows by it who connects without TLS`},
 		{address + "    management: {openflow: {tls: {ca: /a, cert: /b, key: /c}, role: master, table: 3, ordinary_vlans: not-parsed}, daemon: {at: here, socket: /run/x.sock}}", ""},
 		{address, "it says how csig speaks OpenFlow"},
 		{"    management: {openflow: {plaintext: true}}", `"address" is missing`},
@@ -74,7 +76,7 @@ func TestOpenFlowListens(t *testing.T) {
 	at := free.Addr().String()
 	free.Close()
 	_, port, _ := net.SplitHostPort(at)
-	f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: 127.0.0.1, datapath: 0xa1, port: "+port+"}}"))
+	f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, "openflow", "    address: 127.0.0.1\n    management: {openflow: {plaintext: true, listen: 127.0.0.1, datapath: 0xa1, port: "+port+"}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +134,10 @@ func TestOpenFlowListenConflict(t *testing.T) {
 		{"0.0.0.0", "listen: 0.0.0.0, port: 6654", ""},
 		{"0.0.0.0", "listen: \"2001:db8::1\"", ""},
 	} {
-		text := fmt.Sprintf(openFlowFleet, "openflow", "    management: {openflow: {plaintext: true, listen: "+tc.first+", datapath: 0xa1}, daemon: {at: here, socket: /run/a.sock}}") +
-			"  - {name: hw2, platform: openflow, management: {openflow: {plaintext: true, datapath: 0xa2, " + tc.second + "}, daemon: {at: here, socket: /run/b.sock}}, ports: [{name: p1, speed: 50M, lm: 6}]}\n"
+		text := fmt.Sprintf(openFlowFleet, "openflow", "    address: 192.0.2.1\n    management: {openflow: {plaintext: true, listen: "+tc.first+", datapath: 0xa1}, daemon: {at: here, socket: /run/a.sock}}") +
+			"  - {name: hw2, platform: openflow, address: 192.0.2.2, management: {openflow: {plaintext: true, datapath: 0xa2, " + tc.second + "}, daemon: {at: here, socket: /run/b.sock}}, ports: [{name: p1, speed: 50M, lm: 6}]}\n"
 		_, err := inventory.Parse("x.yaml", []byte(text))
-		if (err == nil) != (tc.fails == "") || err != nil && !(strings.Contains(err.Error(), tc.fails) && strings.Contains(err.Error(), "x.yaml:10:60")) {
+		if (err == nil) != (tc.fails == "") || err != nil && !(strings.Contains(err.Error(), tc.fails) && strings.Contains(err.Error(), "x.yaml:11:80")) {
 			t.Errorf("%s, %s: %v, want %s", tc.first, tc.second, err, tc.fails)
 		}
 	}

@@ -50,7 +50,7 @@ func TestControllerLost(t *testing.T) {
 				err := error(syscall.EADDRINUSE)
 				for errors.Is(err, syscall.EADDRINUSE) {
 					at = fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)) // none that connections take
-					s, err = ofp.Open(ofp.Config{Listen: at, Plain: true, Datapath: 0xa1})
+					s, err = ofp.Open(ofp.Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 0xa1})
 				}
 				if err != nil {
 					t.Fatal(err)

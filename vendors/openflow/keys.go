@@ -39,7 +39,7 @@ type Keys struct {
 	Port      uint16        `key:"port" is:"port" default:"6653" doc:"TCP, of the end that listens; 6653 unless given."`
 	Datapath  string        `key:"datapath" is:"line 18" doc:"The switch's datapath ID, in hexadecimal, e.g. 0x00000000000000a1; needed with listen."`
 	TLS       inventory.TLS `key:"tls" without:"insecure_skip_verify" doc:"The certificates of both ends; server_name is the name in the switch's own; unless given, its address has to be there."`
-	Plaintext bool          `key:"plaintext" doc:"Without TLS: any machine on the way can change flows."`
+	Plaintext bool          `key:"plaintext" doc:"Without TLS: any machine on the way can change flows. With listen, the switch is who connects from the device's address with the datapath ID."`
 	Role      string        `key:"role" words:"equal master" default:"equal" doc:"equal unless given; master makes every other controller a slave, and is for switches without another one."`
 	Table     uint8         `key:"table" range:"1 252" default:"10" low:"every frame begins in table 0, which is the operator's own" hint:"1 or more, e.g. table: 10" doc:"The first of csig's three flow tables; 10 unless given."`
 
@@ -101,7 +101,7 @@ const defaultPort = 6653
 
 // Reaches is where the two ends meet.
 func (k *Keys) Reaches(address string) string {
-	if k.Listen != "" {
+	if k.Listen != "" && (address != "" || !k.Plaintext) { // else it is not known who connects
 		return fmt.Sprintf("OpenFlow, datapath %s at %s", k.Datapath, k.at(k.Listen))
 	}
 	if address == "" {
@@ -133,6 +133,9 @@ func (k *Keys) Session(address string) (ofp.Config, error) {
 	}
 	if c.Listen = k.Listen; c.Listen != "" {
 		c.Listen = k.at(k.Listen)
+		if k.Plaintext {
+			c.From = address
+		}
 	} else {
 		c.Connect = k.at(address)
 	}

@@ -49,7 +49,7 @@ func TestSession(t *testing.T) {
 		{Keys{Plaintext: true, Role: "equal"}, ofp.Config{Connect: "192.0.2.1:6653", Plain: true, Role: ofp.RoleEqual}, "OpenFlow to 192.0.2.1:6653"},
 		{Keys{TLS: unnamed}, ofp.Config{Connect: "192.0.2.1:6653", TLS: ofp.TLS{CA: "/ca", Cert: "/cert", Key: "/key", Peer: "192.0.2.1"}, Role: ofp.RoleEqual}, "OpenFlow to 192.0.2.1:6653"},
 		{Keys{TLS: tls, Port: 7000, Role: "master"}, ofp.Config{Connect: "192.0.2.1:7000", TLS: ofp.TLS{CA: "/ca", Cert: "/cert", Key: "/key", Peer: "hw1"}, Role: ofp.RoleMaster}, "OpenFlow to 192.0.2.1:7000"},
-		{Keys{Plaintext: true, Listen: "::1", Datapath: "0x00000000000000a1"}, ofp.Config{Listen: "[::1]:6653", Datapath: 0xa1, Plain: true, Role: ofp.RoleEqual}, "OpenFlow, datapath 0x00000000000000a1 at [::1]:6653"},
+		{Keys{Plaintext: true, Listen: "::1", Datapath: "0x00000000000000a1"}, ofp.Config{Listen: "[::1]:6653", Datapath: 0xa1, Plain: true, From: "192.0.2.1", Role: ofp.RoleEqual}, "OpenFlow, datapath 0x00000000000000a1 at [::1]:6653"},
 	} {
 		got, err := tc.keys.Session("192.0.2.1")
 		if err != nil || got != tc.want {

@@ -238,6 +238,10 @@ func (ln *listener) find(conn *Conn, secured *tls.Conn) (*link, error) {
 		if err := l.cfg.TLS.isPeer(secured.ConnectionState()); err != nil {
 			return nil, fmt.Errorf("datapath %s: %w", hexID(conn.Datapath.ID), err)
 		}
+	default:
+		if err := l.cfg.comesFrom(conn.c.RemoteAddr()); err != nil {
+			return nil, fmt.Errorf("datapath %s %w", hexID(conn.Datapath.ID), err)
+		}
 	}
 	l.mu.Lock()
 	old := l.conn
@@ -252,4 +256,29 @@ func (ln *listener) find(conn *Conn, secured *tls.Conn) (*link, error) {
 	}
 	_ = old.Close()
 	return l, nil
+}
+
+// lookupTimeout bounds how long the name of a switch is looked up.
+const lookupTimeout = 2 * time.Second
+
+// comesFrom refuses a connection without TLS that is not from the switch's own address: anybody
+// who reaches csig can send a datapath ID. All addresses of loopback are this machine.
+func (c *Config) comesFrom(remote net.Addr) error {
+	t, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("comes from no IP address (%v), and its device's is %s", remote, c.From)
+	}
+	from := t.AddrPort().Addr().Unmap().WithZone("")
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", c.From)
+	if err != nil {
+		return fmt.Errorf("comes from %s, and which address its device's name %s has is not known: %w", from, c.From, err)
+	}
+	for _, a := range addresses {
+		if a = a.Unmap().WithZone(""); a == from || a.IsLoopback() && from.IsLoopback() {
+			return nil
+		}
+	}
+	return fmt.Errorf("comes from %s, and the address of its device is %s: with plaintext the address says which host the switch is; where this is the switch, set the device's address to it, or use management: {openflow: {tls: …}}, where the certificate does", from, c.From)
 }

@@ -20,9 +20,11 @@ type Config struct {
 	Connect string // host:port that csig dials
 
 	// TLS is mutual TLS. Plain TCP is only spoken where Plain says so: every host on
-	// the way can change flows then.
+	// the way can change flows then. Where csig listens, From is the host that the switch
+	// then dials from, an address or a name: all that is known of it beside its datapath ID.
 	TLS   TLS
 	Plain bool
+	From  string
 
 	// Datapath is the switch's datapath ID. Where csig dials, 0 is any.
 	Datapath uint64
@@ -51,6 +53,8 @@ func (c *Config) check() error {
 		return errors.New("openflow: where csig listens, the datapath ID says which of the switches that dial is this one")
 	case c.Plain != (c.TLS == TLS{}):
 		return errors.New("openflow: either TLS, with files for both ends, or plain TCP, which has to be asked for")
+	case (c.From != "") != (c.Plain && c.Listen != ""):
+		return errors.New("openflow: with plain TCP, and there alone, the address that the switch dials from says that it is the switch: give the device's address")
 	case c.Role > RoleSlave:
 		return fmt.Errorf("openflow: there is no %s", c.Role)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -177,8 +178,8 @@ func until(t *testing.T, what string, is func() bool) {
 // refused by name.
 func TestListen(t *testing.T) {
 	const at = "127.0.0.1:0"
-	one, two := open(t, Config{Listen: at, Plain: true, Datapath: 1}), open(t, Config{Listen: at, Plain: true, Datapath: 2})
-	three, shared := open(t, Config{Listen: at, Plain: true, Datapath: 3}), open(t, Config{Listen: at, Plain: true, Datapath: 1})
+	one, two := open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1}), open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 2})
+	three, shared := open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 3}), open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1})
 	first := &peer{id: 1}
 	first.dials(t, one.Addr())
 	(&peer{id: 2}).dials(t, one.Addr())
@@ -202,7 +203,7 @@ func TestListen(t *testing.T) {
 	if text := missing(t, three, time.Millisecond); !strings.Contains(text, "no switch with datapath ID 0x0000000000000003") || !strings.Contains(text, unknown) {
 		t.Error(text)
 	}
-	if _, err := Open(Config{Listen: at, Plain: true, Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if _, err := Open(Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another role: %v", err)
 	}
 	<-(&peer{id: 1}).dials(t, one.Addr())
@@ -235,9 +236,50 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestStrangeHost: without TLS a host with another address than the switch's is not the switch,
+// whatever datapath ID it has, and takes its place neither while the switch is away nor while it hangs.
+func TestStrangeHost(t *testing.T) {
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "192.0.2.7", Datapath: 1})
+	noted := make(chan string, 1)
+	s.NoteRefusals(func(what string) { noted <- what })
+	<-(&peer{id: 1}).dials(t, s.Addr()) // csig closes the connection
+	const want = "datapath 0x0000000000000001 comes from 127.0.0.1, and the address of its device is 192.0.2.7: "
+	if what := <-noted; !strings.Contains(what, want) || !strings.Contains(what, "tls: …") {
+		t.Error(what)
+	}
+	if text := missing(t, s, time.Millisecond); !strings.Contains(text, want) {
+		t.Error(text)
+	}
+	for _, tc := range []struct {
+		from, remote string
+		fails        string
+	}{
+		{"192.0.2.7", "192.0.2.7", ""},
+		{"192.0.2.7", "::ffff:192.0.2.7", ""},
+		{"::ffff:192.0.2.7", "192.0.2.7", ""},
+		{"2001:db8::7", "2001:db8:0::7", ""},
+		{"fe80::7", "fe80::7%eth0", ""},
+		{"127.0.0.1", "::1", ""},
+		{"localhost", "127.0.0.1", ""},
+		{"192.0.2.7", "192.0.2.70", "comes from 192.0.2.70, and the address of its device is 192.0.2.7"},
+		{"192.0.2.7", "127.0.0.1", "comes from 127.0.0.1"},
+		{"2001:db8::7", "2001:db8::8", "comes from 2001:db8::8"},
+		{"no-such-switch.invalid", "192.0.2.7", "its device's name no-such-switch.invalid has is not known"},
+	} {
+		ap := netip.MustParseAddr(tc.remote)
+		err := (&Config{From: tc.from}).comesFrom(net.TCPAddrFromAddrPort(netip.AddrPortFrom(ap, 1)))
+		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("%s from %s: %v, want %q", tc.from, tc.remote, err, tc.fails)
+		}
+	}
+	if (&Config{From: "192.0.2.7"}).comesFrom(&net.UnixAddr{}) == nil {
+		t.Error("a connection without an address is the switch's")
+	}
+}
+
 // TestSilentHost: one host that connects and says nothing, as often as it can, keeps out no other.
 func TestSilentHost(t *testing.T) {
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
 	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	for range maxHandshakes {
 		c, err := other.Dial("tcp", s.Addr().String())
@@ -258,7 +300,7 @@ func TestSilentHost(t *testing.T) {
 
 // TestNotesAreFew: a refusal that repeats is noted once, and of many few a minute are.
 func TestNotesAreFew(t *testing.T) {
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
 	var got []string
 	s.NoteRefusals(func(what string) { got = append(got, what) })
 	c, other := net.Pipe()
@@ -283,7 +325,7 @@ func TestNotesAreFew(t *testing.T) {
 // TestLinger: a switch that dials between two calls finds csig listening, and the next
 // call finds it connected; what only lingers gives way.
 func TestLinger(t *testing.T) {
-	cfg := Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1, Linger: time.Hour}
+	cfg := Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1, Linger: time.Hour}
 	s := open(t, cfg)
 	where := s.Addr()
 	if text := missing(t, s, time.Millisecond); !strings.Contains(text, "has connected to 127.0.0.1:0 since "+time.Now().UTC().Format("2006-")) || !strings.Contains(text, "controller address") {
@@ -302,7 +344,7 @@ func TestLinger(t *testing.T) {
 	cfg.Role = RoleMaster
 	s = open(t, cfg)
 	<-first.Done()
-	if _, err := Open(Config{Listen: cfg.Listen, Plain: true, Datapath: 1}); err == nil {
+	if _, err := Open(Config{Listen: cfg.Listen, Plain: true, From: "127.0.0.1", Datapath: 1}); err == nil {
 		t.Error("another configuration of one that is in use")
 	}
 	s.Close()
@@ -322,7 +364,7 @@ func TestLinger(t *testing.T) {
 // TestReplaced has a switch come back whose connection was lost without notice: the one
 // that does not answer is replaced.
 func TestReplaced(t *testing.T) {
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
 	deaf := false
 	var mu sync.Mutex
 	(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool {
@@ -420,7 +462,7 @@ func TestSilence(t *testing.T) {
 		t.Error(err)
 	}
 	// Those that dial and say nothing keep no other switch out.
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, Datapath: 1})
+	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
 	for range 20 {
 		silent, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
@@ -538,11 +580,12 @@ func TestConfigs(t *testing.T) {
 		"plain TCP, which has to be":      {Connect: "127.0.0.1:1"},
 		"either TLS":                      {Connect: "127.0.0.1:1", Plain: true, TLS: files},
 		"which certificate is the":        {Listen: "127.0.0.1:0", Datapath: 1, TLS: files},
+		"give the device's address":       {Listen: "127.0.0.1:0", Datapath: 1, Plain: true},
 		"there is no role 4":              {Connect: "127.0.0.1:1", Plain: true, Role: 4},
 		"csig's certificate":              {Connect: "127.0.0.1:1", TLS: TLS{CA: a.CA, Cert: cert, Key: a.CA}},
 		"the switches' authority":         {Connect: "127.0.0.1:1", TLS: TLS{CA: "/nowhere", Cert: cert, Key: key}},
 		"has no certificate (PEM)":        {Connect: "127.0.0.1:1", TLS: TLS{CA: key, Cert: cert, Key: key}},
-		"address 127.0.0.1: missing port": {Listen: "127.0.0.1", Datapath: 1, Plain: true},
+		"address 127.0.0.1: missing port": {Listen: "127.0.0.1", Datapath: 1, Plain: true, From: "127.0.0.1"},
 	} {
 		if s, err := Open(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", want, s, err)
