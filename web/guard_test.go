@@ -305,7 +305,7 @@ func TestPageStaysThere(t *testing.T) {
 		"unread answers":  strings.Repeat("GET /assets/fleet.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
 		"nothing further": "GET / HTTP/1.1\r\nHost: localhost\r\n",
 	} {
-		for i := range 2 * maxConns {
+		for i := range maxConns + 8 {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}}
 			c, err := d.DialContext(t.Context(), "tcp", host)
 			if err != nil {
