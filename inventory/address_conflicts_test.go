@@ -22,6 +22,7 @@ var places = []struct{ name, devices, want string }{
 	{"any address of IPv6", "{name: a, address: \"::\"}", "is the address of no single device"},
 	{"many addresses of IPv6", "{name: a, address: \"ff02::1%eth0\"}", "is the address of no single device"},
 	{"any address, mapped", "{name: a, address: \"::ffff:0.0.0.0\"}", "is the address of no single device"},
+	{"a daemon anywhere", "{name: a, address: 192.0.2.1, management: {ssh: {user: u, agent: true}, daemon: {at: \"::\", port: 7443, tls: {ca: /a, cert: /b, key: /c}}}}", "is the address of no single device"},
 	{"SSH at two ports", "{name: a, address: 192.0.2.1, management: {ssh: {user: u, agent: true}}}\n{name: b, address: 192.0.2.1, management: {ssh: {user: u, agent: true, port: 2222}}}", ""},
 	{"one daemon", "{name: a, address: 192.0.2.1, management: {daemon: &d {port: 7443, tls: {ca: /a, cert: /b, key: /c}}}}\n{name: b, address: 192.0.2.1, management: {daemon: *d}}", "5:24: device b: 192.0.2.1, daemon port 7443, is"},
 	{"two daemons behind one login", "{name: a, address: 192.0.2.1, management: {ssh: &s {user: u, agent: true}, daemon: {socket: /a}}}\n{name: b, address: 192.0.2.1, management: {ssh: *s, daemon: {socket: /b}}}", ""},

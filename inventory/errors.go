@@ -107,11 +107,15 @@ func (s source) errorAt(at position, hint, msg string) *Error {
 	text := s.lines[at.line-1]
 	at.col = min(max(at.col, 1), utf8.RuneCountInString(text)+1)
 	e := &Error{file: s.number, File: printable(s.name), Line: at.line, Col: at.col, Msg: shortened(msg), Hint: shortened(hint)}
+	shown := at
 	if cut := s.cuts()[at.line-1]; cut >= 0 {
-		at.col = min(at.col, utf8.RuneCountInString(text[:cut])+1)
+		shown.col = min(at.col, utf8.RuneCountInString(text[:cut])+1)
 		text = text[:cut] + hidden
 	}
-	e.Snippet = snippet(at, []rune(text))
+	e.Snippet = snippet(shown, []rune(text))
+	if shown != at {
+		e.Snippet += fmt.Sprintf(" column %d is behind what is hidden", at.col)
+	}
 	return e
 }
 
@@ -141,8 +145,9 @@ const maxMessage = 600
 
 // shortened is printable for a message, which may quote what a file says at any
 // length: its ends say what is wrong, and of what is between them a part is left
-// out.
+// out. What may be a password in front of a host's name is hidden.
 func shortened(msg string) string {
+	msg = login.ReplaceAllString(msg, "${1}"+hidden+"@")
 	if len(msg) > maxMessage {
 		msg = strings.ToValidUTF8(msg[:maxMessage/2], "") + " … " + strings.ToValidUTF8(msg[len(msg)-maxMessage/3:], "")
 	}

@@ -24,6 +24,9 @@ var (
 	bare        = regexp.MustCompile(`(?:community|password|passphrase)["']?\s()\s*[^\s:=#]`)
 	bareInBlock = regexp.MustCompile(`(?:^|[{,])\s*["']?(?:community|pass|key)[\w-]*["']?[^\w:="'-]()\s*\S`)
 
+	// login is a user's name and a password in front of a host's name, as in URLs; rather too much.
+	login = regexp.MustCompile(`([A-Za-z0-9._%+-]+:)\S.*@`)
+
 	anchor    = regexp.MustCompile(`&([^\s,\[\]{}]+)`)
 	anchored  = regexp.MustCompile(`^&([^\s,\[\]{}]+)\s*`)
 	alias     = regexp.MustCompile(`\*([^\s,\[\]{}]+)`)
@@ -118,6 +121,9 @@ func hideSecrets(lines []string) []int {
 	cuts := make([]int, len(lines))
 	for i, line := range lines {
 		cuts[i] = h.line(line)
+		if m := login.FindStringSubmatchIndex(line); m != nil && (cuts[i] < 0 || m[3] < cuts[i]) {
+			cuts[i] = m[3]
+		}
 	}
 	return cuts
 }

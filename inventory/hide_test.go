@@ -92,6 +92,30 @@ func TestInlineSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// TestPasswordsInAddresses: a password in front of a host's name, as URLs have it, is no more shown than
+// one of an anchor that a person meant as a password.
+func TestPasswordsInAddresses(t *testing.T) {
+	for _, text := range []string{
+		`address: "admin:hunter22@192.0.2.1"`, `address: admin:hunter22@leaf`, `address: 'https://admin:hunter22@leaf:8443/x'`,
+		`address: "admin:hunter22@192.0.2.[1-2]"`, `address: "admin:it's hunter22@leaf"`,
+		`peer: admin:hunter22@leaf`, "admin:hunter22@leaf: x", "address: a\n    management: {ssh: {user: u, password: &hunter22 a}}\n    counters: {source: gnmi, gnmi: {password: &hunter22 a}}",
+	} {
+		file := strings.Replace(good, "    local: true", "    "+text, 1)
+		if _, err := Parse("fleet.yaml", []byte(file)); err == nil || strings.Contains(err.Error(), planted) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestCaretBehindWhatIsHidden: where the excerpt cannot show the place, it says so.
+func TestCaretBehindWhatIsHidden(t *testing.T) {
+	file := strings.Replace(good, "    local: true", "    address: a\n    counters: {source: gnmi, gnmi: {password: {env: P, x: y}, mode: hunter22}}", 1)
+	_, err := Parse("fleet.yaml", []byte(file))
+	if err == nil || !strings.Contains(err.Error(), " is behind what is hidden") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestHideSecrets looks at the lines behind a secret's key, where few mistakes have
 // their place.
 func TestHideSecrets(t *testing.T) {

@@ -182,7 +182,7 @@ func ranged(wrong check) textReader {
 		}
 		list, ok := r.expand(n, text, what)
 		for _, name := range list {
-			if problem, hint := wrong(name, strconv.Quote); problem != "" {
+			if problem, hint := wrong(name, r.quote); problem != "" {
 				r.errorf(n, hint, "%s: %s", what, problem)
 				return "", false
 			}

@@ -89,7 +89,7 @@ func (r *reader) Visit(n ast.Node) ast.Visitor {
 	if a, ok := n.(*ast.AnchorNode); ok {
 		name := a.Name.GetToken().Value
 		if r.anchors[name] != nil {
-			r.errorf(a, "", "the anchor &%s is there twice", name)
+			r.errorf(a, "", "this anchor is there twice") // a password may begin with &
 		}
 		r.anchors[name] = a.Value
 	}

@@ -54,19 +54,22 @@ func (r *reader) onePath(n ast.Node, what string) (string, bool) {
 }
 
 var (
-	hostLabel  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
-	allDigits  = regexp.MustCompile(`^[0-9]+$`)
-	hostPort   = regexp.MustCompile(`^(.*[^:]|\[.*\]):[0-9]+$`)
-	zone       = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
-	errAddress = errors.New("is neither an IP address nor a host's name")
+	hostLabel   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	allDigits   = regexp.MustCompile(`^[0-9]+$`)
+	hostPort    = regexp.MustCompile(`^(.*[^:]|\[.*\]):[0-9]+$`)
+	zone        = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+	errAddress  = errors.New("is neither an IP address nor a host's name")
+	errNoDevice = errors.New("is the address of no single device")
 )
 
-// notAddress says why a text is neither an IP address nor a host's name.
+// notAddress says why a text is neither an IP address of a single device nor a host's name.
 func notAddress(text string, quote func(string) string) (problem, hint string) {
 	err := checkAddress(text)
 	switch {
 	case err == nil:
 		return "", ""
+	case errors.Is(err, errNoDevice):
+		hint = "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
 	case hostPort.MatchString(text):
 		hint = "leave the port out: a key of its own has it, e.g. snmp: {port: 161} or openflow: {port: 6653}"
 	default:
@@ -78,17 +81,9 @@ func notAddress(text string, quote func(string) string) (problem, hint string) {
 // addresses reads one address for each device.
 func (r *reader) addresses(n ast.Node, what string) (string, bool) {
 	if text, ok := scalar(n); !ok || !strings.ContainsAny(text, "[]") || checkAddress(text) == nil {
-		return checked(func(text string, quote func(string) string) (problem, hint string) {
-			if ofNoDevice(text) {
-				return addressOfNone(text), "e.g. 192.0.2.7, 2001:db8::7 or leaf-1.example.net"
-			}
-			return notAddress(text, quote)
-		})(r, n, what)
+		return checked(notAddress)(r, n, what)
 	}
 	return ranged(func(text string, quote func(string) string) (problem, hint string) {
-		if ofNoDevice(text) {
-			return addressOfNone(text), "e.g. 192.0.2.[1-4]"
-		}
 		if err := checkAddress(text); err != nil {
 			return fmt.Sprintf("%s %v", quote(text), err), "e.g. 192.0.2.[1-4]"
 		}
@@ -96,22 +91,13 @@ func (r *reader) addresses(n ast.Node, what string) (string, bool) {
 	})(r, n, what)
 }
 
-// ofNoDevice reports whether an address is that of any device, of many or of all. A
-// listener can have it, a device cannot.
-func ofNoDevice(text string) bool {
-	ip, err := netip.ParseAddr(text)
-	ip = ip.Unmap().WithZone("")
-	return err == nil && (ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}))
-}
-
-func addressOfNone(text string) string {
-	return strconv.Quote(text) + " is the address of no single device"
-}
-
 func checkAddress(s string) error {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		if !zone.MatchString(ip.Zone()) {
 			return errAddress
+		}
+		if ip = ip.Unmap().WithZone(""); ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return errNoDevice // a listener can have it
 		}
 		return nil
 	}

@@ -35,7 +35,7 @@ func Platforms() (list []inventory.Platform) {
 
 // Keys are how a switch is reached, and what its operator declares.
 type Keys struct {
-	Listen    string        `key:"listen" is:"address" doc:"Address of this machine that the switch connects to; without it csig connects to the device's address."`
+	Listen    string        `key:"listen" is:"line 45" doc:"Address of this machine that the switch connects to; without it csig connects to the device's address."`
 	Port      uint16        `key:"port" is:"port" default:"6653" doc:"TCP, of the end that listens; 6653 unless given."`
 	Datapath  string        `key:"datapath" is:"line 18" doc:"The switch's datapath ID, in hexadecimal, e.g. 0x00000000000000a1; needed with listen."`
 	TLS       inventory.TLS `key:"tls" without:"insecure_skip_verify" doc:"The certificates of both ends; server_name is the name in the switch's own; unless given, its address has to be there."`
