@@ -31,8 +31,7 @@ vlan_tpids: [0x8100]
 devices:
 `
 
-// bridge is a real Open vSwitch behind a real sshd, which gives a connection up whose other end
-// says nothing for 3 s.
+// bridge is a real Open vSwitch behind a real sshd.
 type bridge struct {
 	node *fabric.Node
 	vs   *ovstest.Switch
@@ -40,14 +39,14 @@ type bridge struct {
 	text string
 }
 
-func newBridge(t *testing.T) *bridge {
+func newBridge(t *testing.T, sshd ...string) *bridge {
 	t.Helper()
 	b := &bridge{node: newHost(t, "bridge"), vs: ovstest.Start(t, ovstest.Options{Dummy: true})}
 	b.vs.AddBridge("csig")
 	b.vs.AddWire("csig", "swp1", 1)
 	b.vs.AddWire("csig", "swp2", 2)
 	l := sshtest.Start(t, sshtest.Options{
-		Extra: []string{"ClientAliveInterval 1", "ClientAliveCountMax 3"},
+		Extra: sshd,
 		Start: func(cmd *exec.Cmd) error { return b.node.Do(cmd.Start) },
 	}).Login
 	b.port = int(l.Port)
@@ -93,7 +92,7 @@ func befalls(t *testing.T, kind string, host *fabric.Node, a *agent, cut func())
 // docs/controller.md states, though the former one still has its login and the bridge's lock.
 func TestLongLostOwnerOfABridge(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t)
+	b := newBridge(t) // sshd keeps what is silent for ever
 	c := newControllers(t, 2*time.Second, controllersText+b.text)
 	for i := range c.ops {
 		relayTCP(t, c.ops[i].host, b.node, b.port)
@@ -127,7 +126,7 @@ func TestLongLostOwnerOfABridge(t *testing.T) {
 // lock, which is free when sshd gives the first one's connection up.
 func TestLongLostAgentOfABridge(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t)
+	b := newBridge(t, "ClientAliveInterval 1", "ClientAliveCountMax 3")
 	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	var ops [2]*operator
 	var where [2]*agent
