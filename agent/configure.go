@@ -93,7 +93,15 @@ func (d *Daemon) Configure(ctx context.Context, text []byte, token string) error
 	}
 	defer release()
 	d.bypassed()
-	return d.configure(ctx, text)
+	return errors.Join(d.configure(ctx, text), d.keepConfig(ctx)) // it may have changed what is kept also where it fails
+}
+
+// keepConfig keeps the configuration in force for the device's next agent.
+func (d *Daemon) keepConfig(ctx context.Context) error {
+	if d.cfg.Store == nil {
+		return nil
+	}
+	return d.cfg.Store.KeepConfig(ctx)
 }
 
 func (d *Daemon) configure(ctx context.Context, text []byte) error {

@@ -33,8 +33,8 @@ type DaemonConfig struct {
 	// file only where the device still has something of csig.
 	LeaveBare bool
 
-	Beside int       // as in Config
-	Locks  LockStore // nil: who changes the device is known in this process alone
+	Beside int   // as in Config
+	Store  Store // nil: what the next agent has to find is in this machine's files alone
 
 	// Load reads File; nil: inventory.Load. Reload has something in it when a user wants it
 	// read again; nil: it is read at the start alone, and changes of it are not looked for.
@@ -115,7 +115,7 @@ func NewDaemon(cfg DaemonConfig) *Daemon {
 	if cfg.Load == nil {
 		cfg.Load = inventory.Load
 	}
-	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", bare: cfg.LeaveBare, turns: newProgress(), changes: newProgress(), operators: changeLock{store: cfg.Locks}}
+	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", bare: cfg.LeaveBare, turns: newProgress(), changes: newProgress(), operators: changeLock{store: cfg.Store}}
 }
 
 // Open reads the daemon's file and opens what it needs, without touching the

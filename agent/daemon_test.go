@@ -227,7 +227,7 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("setup %+v, %v", setup, err)
 		}
 		last := setup.Config
-		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
+		if text, err := k.Config(t.Context(), last); err != nil || !strings.Contains(text, "interval: 50ms") {
 			t.Errorf("the configuration: %q, %v", text, err)
 		}
 
@@ -243,12 +243,12 @@ func TestDaemonIsGivenConfigurations(t *testing.T) {
 			t.Errorf("%d cycles after it has forgotten", len(k.at)-n)
 		}
 		// A rollback finds what ran, and what ran before it.
-		if text, err := k.Config(last); err != nil || !strings.Contains(text, "interval: 50ms") {
+		if text, err := k.Config(t.Context(), last); err != nil || !strings.Contains(text, "interval: 50ms") {
 			t.Errorf("the configuration of before: %q, %v", text, err)
 		}
 		var perm *vendors.PermanentError
 		for _, hash := range []string{strings.Repeat("0", 64), "../" + filepath.Base(k.cfg.File), ""} {
-			if text, err := k.Config(hash); !errors.As(err, &perm) {
+			if text, err := k.Config(t.Context(), hash); !errors.As(err, &perm) {
 				t.Errorf("configuration %q: %q, %v", hash, text, err)
 			}
 		}

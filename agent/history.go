@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +10,23 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
 )
+
+// HashOf is the hash of a configuration, as Daemon.Config takes it.
+func HashOf(text []byte) (string, error) {
+	f, err := inventory.Parse("configuration", text)
+	if err != nil {
+		return "", err
+	}
+	dev, err := f.LocalDevice()
+	if err != nil {
+		return "", err
+	}
+	return f.DeviceView(dev).Hash(), nil
+}
 
 // maxHistory is how many earlier configurations are kept: a rollout leaves
 // three behind, and so does the way back.
@@ -70,7 +85,7 @@ func (d *Daemon) trimHistory() error {
 
 // Config is the configuration of that hash: the one that runs, or one that ran
 // before.
-func (d *Daemon) Config(hash string) (string, error) {
+func (d *Daemon) Config(ctx context.Context, hash string) (string, error) {
 	if r := d.current(); r != nil && r.hash == hash {
 		return r.config, nil
 	}
@@ -78,6 +93,11 @@ func (d *Daemon) Config(hash string) (string, error) {
 		return "", refuse(fmt.Errorf("%q is not the hash of a configuration", hash))
 	}
 	text, err := os.ReadFile(filepath.Join(d.historyDir(), hash))
+	if errors.Is(err, fs.ErrNotExist) && d.cfg.Store != nil { // it ran on another machine
+		if kept, err := d.cfg.Store.Earlier(ctx, hash); err != nil || kept != "" {
+			return kept, err
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = refuse(fmt.Errorf("this daemon keeps no configuration %.12s", hash))
 	}

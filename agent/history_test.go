@@ -37,7 +37,7 @@ func TestEarlierConfigurations(t *testing.T) {
 	}
 	for i := range all {
 		hash := fmt.Sprintf("%064x", i)
-		text, err := d.Config(hash)
+		text, err := d.Config(t.Context(), hash)
 		if kept := i >= all-maxHistory; kept != (err == nil) || kept && text != "the "+hash {
 			t.Errorf("configuration %d: %q, %v", i, text, err)
 		}

@@ -16,17 +16,24 @@ type Lock struct {
 	By    *api.Operator `json:"by,omitempty"`    // who ended it
 }
 
-// LockStore keeps a device's lock where the device's next agent finds it.
-type LockStore interface {
+// Store keeps what the device's next agent has to find, which may run on another machine.
+type Store interface {
 	Lock(ctx context.Context) (Lock, error)
 	KeepLock(ctx context.Context, l Lock) error
+
+	KeepConfig(ctx context.Context) error                     // the one that is in force: the daemon's file
+	Earlier(ctx context.Context, hash string) (string, error) // one that was kept; "": none has this hash
+
+	// KeepRevert keeps to which configuration an auto-revert goes back that is pending, by its
+	// hash ("": to none); nil: none is pending. The next agent goes back at once.
+	KeepRevert(ctx context.Context, to *string) error
 }
 
 // changeLock is a device's: one operator at a time changes it.
 type changeLock struct {
 	mu    sync.Mutex
-	store LockStore // nil: none
-	known bool      // what the store has was read
+	store Store // nil: none
+	known bool  // what the store has was read
 	now   Lock
 	until time.Time // of what it has
 }

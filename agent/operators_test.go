@@ -11,8 +11,9 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 )
 
-// lockStore is a LockStore in memory.
+// lockStore is a Store of the lock in memory.
 type lockStore struct {
+	Store
 	now Lock
 	err error
 }
@@ -58,7 +59,7 @@ func TestOneOperator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &lockStore{}
-				d := NewDaemon(DaemonConfig{Locks: store})
+				d := NewDaemon(DaemonConfig{Store: store})
 				for i, s := range steps {
 					var err error
 					switch s.do {
@@ -71,7 +72,7 @@ func TestOneOperator(t *testing.T) {
 					case "term":
 						time.Sleep(api.LockTerm)
 					case "restart":
-						d = NewDaemon(DaemonConfig{Locks: store})
+						d = NewDaemon(DaemonConfig{Store: store})
 					case "break":
 						store.err = errors.New("no quorum")
 					case "mend":

@@ -124,7 +124,7 @@ func (d *Daemon) tryReload(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := d.cancelRevert(); err != nil { // as any other change
+	if err := d.cancelRevert(ctx); err != nil { // as any other change
 		return false, err
 	}
 	d.bypassed()

@@ -27,7 +27,7 @@ func (d *Daemon) RemoveSetup(ctx context.Context, device api.Described, token st
 		return err
 	}
 	defer release()
-	return d.removeSetup(ctx, device, token)
+	return errors.Join(d.removeSetup(ctx, device, token), d.keepConfig(ctx))
 }
 
 func (d *Daemon) removeSetup(ctx context.Context, device api.Described, token string) error {

@@ -36,7 +36,10 @@ type pendingRevert struct {
 	timer *time.Timer
 }
 
-func (d *Daemon) revertFile() string { return d.cfg.File + ".armed" }
+func (d *Daemon) revertFile() string { return RevertFile(d.cfg.File) }
+
+// RevertFile is where a daemon with that file keeps an auto-revert that is pending.
+func RevertFile(file string) string { return file + ".armed" }
 
 // StartRevert starts an auto-revert: after the delay the daemon restores the configuration
 // that it runs now, or none. A pending one is cancelled first. An error that wraps
@@ -50,7 +53,7 @@ func (d *Daemon) StartRevert(ctx context.Context, device api.Described, after ti
 	if after < minRevertDelay || after > maxRevertDelay {
 		return "", refuse(fmt.Errorf("auto-revert after %v: want %v to %v", after, minRevertDelay, maxRevertDelay))
 	}
-	if err := d.cancelRevert(); err != nil {
+	if err := d.cancelRevert(ctx); err != nil {
 		return "", err
 	}
 	d.bypassed()
@@ -76,6 +79,9 @@ func (d *Daemon) StartRevert(ctx context.Context, device api.Described, after ti
 	text, err := json.Marshal(a)
 	if err == nil {
 		err = writeFile(d.revertFile(), text)
+	}
+	if err == nil && d.cfg.Store != nil {
+		err = d.cfg.Store.KeepRevert(ctx, &a.Hash)
 	}
 	if err != nil {
 		return "", err
@@ -103,7 +109,7 @@ func (d *Daemon) Confirm(ctx context.Context, token string) error {
 			}
 		}
 	}
-	return d.cancelRevert()
+	return d.cancelRevert(ctx)
 }
 
 // PendingRevert returns a *vendors.PendingRevertError while an auto-revert is pending.
@@ -132,7 +138,7 @@ func (d *Daemon) beginChange(ctx context.Context, token string) (release func(),
 		return nil, err
 	}
 	if token == "" {
-		err = d.cancelRevert()
+		err = d.cancelRevert(ctx)
 	} else if err = d.checkToken(token); err != nil {
 		err = fmt.Errorf("the change came too late: %w", err)
 	}
@@ -144,9 +150,14 @@ func (d *Daemon) beginChange(ctx context.Context, token string) (release func(),
 }
 
 // cancelRevert cancels a pending auto-revert.
-func (d *Daemon) cancelRevert() error {
+func (d *Daemon) cancelRevert(ctx context.Context) error {
 	if text, err := os.ReadFile(d.revertFile()); err == nil && (json.Unmarshal(text, &pendingRevert{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
 		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.revertFile()))
+	}
+	if d.pending != nil && d.cfg.Store != nil {
+		if err := d.cfg.Store.KeepRevert(ctx, nil); err != nil {
+			return fmt.Errorf("cancelling the auto-revert: %w", err)
+		}
 	}
 	if err := os.Remove(d.revertFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cancelling the auto-revert: %w", err)
@@ -167,14 +178,17 @@ func (d *Daemon) revert(a *pendingRevert) {
 	if d.pending != a || d.closed {
 		return
 	}
+	ctx := context.Background()
 	log := d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash))
 	err := d.checkOffMarker() // csig off bypassed this daemon: the setup is no longer ours to choose
 	if err == nil {
 		log.Warn("change not confirmed in time; rolling back")
-		err = d.rollBackTo(a.Hash)
+		if err = d.rollBackTo(ctx, a.Hash); err == nil {
+			err = d.keepConfig(ctx)
+		}
 	}
 	if err == nil || errors.As(err, new(*OffError)) {
-		err = d.cancelRevert()
+		err = d.cancelRevert(ctx)
 	}
 	if err != nil {
 		log.WithError(err).WithFields(logrus.Fields{"again_in": revertRetry.String()}).Error("rollback of the unconfirmed change failed")
@@ -183,17 +197,17 @@ func (d *Daemon) revert(a *pendingRevert) {
 }
 
 // rollBackTo puts the configuration of that hash in force; "": none.
-func (d *Daemon) rollBackTo(hash string) error {
+func (d *Daemon) rollBackTo(ctx context.Context, hash string) error {
 	r := d.current()
 	switch {
 	case hash == "" && r == nil, r != nil && r.hash == hash:
 		return nil // no change came
 	case hash == "":
-		return d.removeSetup(context.Background(), api.Described{}, "")
+		return d.removeSetup(ctx, api.Described{}, "")
 	}
-	text, err := d.Config(hash)
+	text, err := d.Config(ctx, hash)
 	if err == nil {
-		err = d.configure(context.Background(), []byte(text))
+		err = d.configure(ctx, []byte(text))
 	}
 	if r := d.current(); err != nil && r != nil && r.hash == hash {
 		d.cfg.Log.WithError(err).Warn("configuration rolled back; its setup is not complete")
@@ -222,7 +236,7 @@ func (d *Daemon) revertAfterRestart() error {
 	case a.Hash == "":
 		_, err = d.retireFile(false)
 	default:
-		if kept, err = d.Config(a.Hash); err == nil {
+		if kept, err = d.Config(context.Background(), a.Hash); err == nil {
 			err = d.saveFile([]byte(kept), a.Hash)
 		}
 	}
@@ -230,5 +244,5 @@ func (d *Daemon) revertAfterRestart() error {
 		return fmt.Errorf("the last change was not confirmed, and the configuration before it cannot be restored: %w; remove %s to run the present one", err, d.revertFile())
 	}
 	d.cfg.Log.WithField("config", fmt.Sprintf("%.12s", a.Hash)).Warn("change not confirmed before the daemon stopped; rolling back")
-	return d.cancelRevert()
+	return d.cancelRevert(context.Background())
 }

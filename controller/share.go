@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/controller/owner"
@@ -61,7 +63,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 		return err
 	}
 	own.Log.WithField("token", fmt.Sprintf("%d.%d", lease.Token.Epoch, lease.Token.Revision)).Info("this controller owns the device")
-	k := &keeper{lease: lease, file: own.File, marker: api.OffMarker(own.Socket)}
+	k := &keeper{lease: lease, file: own.File, marker: api.OffMarker(own.Socket), log: own.Log}
 	for err := k.fetch(octx); err != nil; err = k.fetch(octx) { // a cluster that has lost a server takes its time
 		if octx.Err() != nil {
 			return context.Cause(octx)
@@ -71,7 +73,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 			return context.Cause(octx)
 		}
 	}
-	own.OnConfigure, own.Locks, own.Journals = k.keep, k, cfg.Share
+	own.Store, own.Journals = k, cfg.Share
 	if own.Also, err = cfg.Share.Listen(d.Name); err != nil {
 		return err
 	}
@@ -136,15 +138,19 @@ type keeper struct {
 	lease  *owner.Lease
 	file   string
 	marker string // of csig off, on this machine
+	log    *logrus.Entry
 }
 
 // fetch makes the kept configuration this machine's. One that was never kept is that of a
 // controller that ran alone: it is kept now.
 func (k *keeper) fetch(ctx context.Context) error {
+	if err := k.goBack(ctx); err != nil {
+		return err
+	}
 	text, err := k.lease.Config(ctx)
 	switch {
 	case errors.Is(err, owner.ErrNoConfig):
-		return k.keep(ctx)
+		return k.KeepConfig(ctx)
 	case err != nil:
 		return err
 	case len(text) == 0:
@@ -171,8 +177,65 @@ func (k *keeper) fetch(ctx context.Context) error {
 	})
 }
 
-// keep keeps what this machine has.
-func (k *keeper) keep(ctx context.Context) error {
+// goBack carries out the auto-revert that was pending under the owner before, as an agent does that
+// starts again. What this machine has of one is no newer, and of no account.
+func (k *keeper) goBack(ctx context.Context) error {
+	kept, err := k.lease.Revert(ctx)
+	if err != nil {
+		return err
+	}
+	hash, pending := strings.CutPrefix(string(kept), revertTo)
+	if pending {
+		text := ""
+		if hash != "" {
+			if text, err = k.Earlier(ctx, hash); err != nil {
+				return err
+			}
+			if text == "" {
+				k.log.WithField("config", hash).Error("a change was not confirmed under the owner before, and the configuration before it is not kept any more: none is run (csig apply)")
+			}
+		}
+		if err := k.lease.KeepConfig(ctx, []byte(text)); err != nil {
+			return err
+		}
+		k.log.WithField("config", fmt.Sprintf("%.12s", hash)).Warn("change not confirmed under the owner before; rolling back")
+		if err := k.KeepRevert(ctx, nil); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(agent.RevertFile(k.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// revertTo stands in front of the hash of the configuration that an auto-revert goes back to.
+const revertTo = "revert to "
+
+// KeepRevert keeps to which configuration an auto-revert goes back (agent.Store).
+func (k *keeper) KeepRevert(ctx context.Context, to *string) error {
+	if to == nil {
+		return k.lease.KeepRevert(ctx, nil)
+	}
+	return k.lease.KeepRevert(ctx, []byte(revertTo+*to))
+}
+
+// Earlier is the configuration of a hash that the device had under any owner (agent.Store).
+func (k *keeper) Earlier(ctx context.Context, hash string) (string, error) {
+	all, err := k.lease.Configs(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, text := range all {
+		if is, err := agent.HashOf(text); err == nil && is == hash {
+			return string(text), nil
+		}
+	}
+	return "", nil
+}
+
+// KeepConfig keeps what this machine has.
+func (k *keeper) KeepConfig(ctx context.Context) error {
 	text, err := os.ReadFile(k.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = nil, nil

@@ -54,7 +54,7 @@ func (w *ward) Setup(context.Context, api.Described) (vendors.Setup, error) {
 
 func (w *ward) hash() string { return w.runs.DeviceView(&w.runs.Devices[0]).Hash() }
 
-func (w *ward) Config(hash string) (string, error) {
+func (w *ward) Config(_ context.Context, hash string) (string, error) {
 	if w.runs != nil && hash == w.hash() {
 		return w.text, nil
 	}

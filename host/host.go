@@ -49,16 +49,12 @@ type Config struct {
 
 	Beside    int // as in agent.DaemonConfig, and the next four
 	LeaveBare bool
-	Locks     agent.LockStore
+	Store     agent.Store
 	Load      func(path string) (*inventory.Fleet, error)
 	Reload    <-chan struct{}
 	Reloading func() (done func()) // as in agent.DaemonConfig
 	OnReady   func()               // called when the start is over; nil for none
 	Journals  api.Journals         // that it keeps for operators; nil: none
-
-	// OnConfigure is called after each change of the agent's configuration by a client; its
-	// error is the client's, the change stays.
-	OnConfigure func(context.Context) error
 
 	OnLaunch func()            // as in agent.DaemonConfig
 	Records  *agent.RecordFile // the same
@@ -81,7 +77,7 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, lock: device.Lock{Log: cfg.Log}}
 	a.daemon = agent.NewDaemon(agent.DaemonConfig{
 		File: cfg.File, Wait: cfg.Wait, Shadow: cfg.Shadow, SelfTest: cfg.SelfTest, NoCommands: cfg.NoCommands, Version: cfg.Version, Log: cfg.Log,
-		OffMarker: api.OffMarker(cfg.Socket), LeaveBare: cfg.LeaveBare, Beside: cfg.Beside, Locks: cfg.Locks, Load: cfg.Load, Reload: cfg.Reload, Reloading: cfg.Reloading,
+		OffMarker: api.OffMarker(cfg.Socket), LeaveBare: cfg.LeaveBare, Beside: cfg.Beside, Store: cfg.Store, Load: cfg.Load, Reload: cfg.Reload, Reloading: cfg.Reloading,
 		OpenSource: func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error) {
 			return device.OpenSource(ctx, &f.Profile, d, 0)
 		},
@@ -187,11 +183,7 @@ func (a *Agent) listen() error {
 			return errors.Join(err, server.Close())
 		}
 	}
-	if a.cfg.OnConfigure != nil {
-		server.Manage(&noticed{a.daemon, a.cfg.OnConfigure})
-	} else {
-		server.Manage(a.daemon)
-	}
+	server.Manage(a.daemon)
 	server.Explain(a.daemon.Why)
 	if a.cfg.Journals != nil {
 		server.Keep(a.cfg.Journals)

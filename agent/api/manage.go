@@ -137,7 +137,7 @@ type Manager interface {
 
 	// Config is the running configuration, or one kept from the history, by its
 	// hash.
-	Config(hash string) (string, error)
+	Config(ctx context.Context, hash string) (string, error)
 
 	// Configure puts a fleet file in force on the device, now and after a
 	// restart. token is that of StartRevert, where it was called for this change;
@@ -208,7 +208,7 @@ func (s *Server) Manage(m Manager) {
 		if !vendors.IsProfileHash(hash) {
 			return nil, &vendors.PermanentError{Err: errors.New("which configuration: want ?hash= and 64 hexadecimal digits")}
 		}
-		text, err := m.Config(hash)
+		text, err := m.Config(r.Context(), hash)
 		return Config{ConfigFormat, hash, fileText(text)}, err
 	}))
 	s.mux.HandleFunc("PUT "+ConfigPath, s.change(maxConfig, func(r *http.Request, file []byte) (any, error) {

@@ -67,7 +67,9 @@ func (m *manager) Leave(_ context.Context, session string) error {
 	m.left = session
 	return nil
 }
-func (m *manager) Config(hash string) (string, error) { return "the file of " + hash, m.err }
+func (m *manager) Config(_ context.Context, hash string) (string, error) {
+	return "the file of " + hash, m.err
+}
 func (m *manager) Health(_ context.Context, platform Described) ([]vendors.PortHealth, error) {
 	m.platform = platform
 	return someHealth, m.err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -78,6 +79,28 @@ func (l *Lease) Lock(ctx context.Context) ([]byte, error) { return l.operator.ta
 
 // KeepLock keeps the device's change lock.
 func (l *Lease) KeepLock(ctx context.Context, text []byte) error { return l.operator.set(ctx, l, text) }
+
+// Revert is what KeepRevert was given; nothing for none.
+func (l *Lease) Revert(ctx context.Context) ([]byte, error) { return l.revert.take(ctx, l) }
+
+// KeepRevert keeps where an auto-revert goes back to that is pending.
+func (l *Lease) KeepRevert(ctx context.Context, text []byte) error { return l.revert.set(ctx, l, text) }
+
+// Configs are those that the device had, the newest first: as many as are kept.
+func (l *Lease) Configs(ctx context.Context) (all [][]byte, err error) {
+	kv, err := l.store.configs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := kv.History(ctx, l.key)
+	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, fmt.Errorf("%s of the bucket %s: %w", l.key, configs, err)
+	}
+	for _, e := range slices.Backward(list) {
+		all = append(all, e.Value())
+	}
+	return all, nil
+}
 
 // cell is a value of a device in that bucket that the device's owner alone changes, by
 // compare-and-set. Each owner takes it over by writing what it has read: only then is that known

@@ -52,6 +52,7 @@ type Lease struct {
 
 	current  cell // the revision of the configuration that is in force
 	operator cell // who changes the device
+	revert   cell // to which configuration an auto-revert goes back that is pending
 }
 
 // Own waits until this controller owns a device. The context that it returns ends with the
@@ -127,7 +128,7 @@ func (s *Store) take(ctx context.Context, k string, at sighting) (*Lease, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{store: s, kv: kv, key: k, current: cell{key: "current." + k}, operator: cell{key: "operator." + k}, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
+	l := &Lease{store: s, kv: kv, key: k, current: cell{key: "current." + k}, operator: cell{key: "operator." + k}, revert: cell{key: "revert." + k}, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
 	sent := sinceBoot()
 	if at.revision == 0 {
 		l.revision, err = kv.Create(ctx, k, s.value(s.cfg.Name, at.logins))
