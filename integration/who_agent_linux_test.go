@@ -176,11 +176,14 @@ func (d *agentDoor) usedUp(t *testing.T, v *visitor, list []visitor) (is bool) {
 		other = &list[5]
 	}
 	for _, text := range held {
-		end := hold(t, d.s1, v, d.at, 20, text)
-		is = is || !within(10*time.Second, func() bool {
+		end := hold(t, d.s1, v, d.at, 16, false, text)
+		if !within(10*time.Second, func() bool {
 			code, _ := d.send(t, other, sources[len(sources)-1], http.MethodGet, api.StatusPath, nil, "")
 			return code == http.StatusOK
-		})
+		}) {
+			t.Logf("%s: used up with %q", v.who, text)
+			is = true
+		}
 		end()
 	}
 	return is

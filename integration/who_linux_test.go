@@ -53,9 +53,10 @@ type visitor struct {
 const (
 	mayRead, mayChange = "noc.example", "ops.example"
 	metricsReader      = "prom.example"
-	daemonName         = "sw1.example"
+	daemonName         = "sw1"
 	unlistedNode       = "c9"
-	listedNode         = "c4"
+	listedNode         = "c3"
+	alsoListed         = "c2" // so that each of the three lists one of its names: no node sends on what it got from another
 )
 
 // visitors all have certificates of one authority, which is that of every flag: so their names
@@ -83,6 +84,9 @@ func visitors(t *testing.T, ca *tlstest.Authority) []visitor {
 	for i := range list {
 		if v := &list[i]; v.name != "" {
 			v.cert = certified(ca, v.name)
+			if v.name == listedNode {
+				v.cert = certified(ca, v.name, alsoListed)
+			}
 		}
 	}
 	return list
@@ -202,8 +206,13 @@ func TestLongWhoMayDoWhat(t *testing.T) {
 	if len(want.who) != len(list) || len(want.cells) != len(wheres)*len(whats)*len(list) {
 		t.Errorf("SECURITY.md has %d columns and %d cells of outcomes", len(want.who), len(want.cells))
 	}
+	t.Run("controllers", func(t *testing.T) {
+		t.Parallel()
+		want.compare(t, atControllers, newControllersDoor(t, ca, list).tryAll(t, list))
+	})
 	for _, configured := range []bool{true, false} {
 		t.Run(map[bool]string{true: "agent with a configuration", false: "agent without one"}[configured], func(t *testing.T) {
+			t.Parallel()
 			want.compare(t, atAgent, newAgentDoor(t, ca, configured).tryAll(t, list))
 		})
 	}
@@ -213,8 +222,9 @@ func TestLongWhoMayDoWhat(t *testing.T) {
 var sources = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.9"}
 
 // hold opens connections from each of the attacker's addresses, sends a text at each, and reads
-// nothing. It returns once all were sent, or refused, and what ends them.
-func hold(t *testing.T, host *fabric.Node, v *visitor, at string, each int, text string) (end func()) {
+// nothing, but for the line that a server may greet with. It returns once all were sent, or refused,
+// and what ends them.
+func hold(t *testing.T, host *fabric.Node, v *visitor, at string, each int, greeting bool, text string) (end func()) {
 	t.Helper()
 	conns := make(chan net.Conn)
 	n := each * (len(sources) - 1)
@@ -227,7 +237,10 @@ func hold(t *testing.T, host *fabric.Node, v *visitor, at string, each int, text
 			}
 			_ = c.SetDeadline(time.Now().Add(5 * time.Second)) // of a handshake that is not answered
 			var w net.Conn = c
-			if !v.plain {
+			for b := make([]byte, 1); greeting && err == nil && b[0] != '\n'; {
+				_, err = c.Read(b)
+			}
+			if err == nil && !v.plain {
 				s := tls.Client(c, v.conf())
 				err, w = s.Handshake(), s
 			}
