@@ -156,7 +156,7 @@ func readWhoTable(t *testing.T) *whoTable {
 			continue
 		}
 		for i := range cells {
-			cells[i] = strings.TrimSpace(strings.TrimRight(strings.TrimSpace(cells[i]), "¹²³"))
+			cells[i] = strings.TrimSpace(cells[i])
 		}
 		switch {
 		case w.who == nil:
