@@ -52,9 +52,12 @@ type peer struct {
 	err  error // why the role is none
 }
 
-// maxRequests bounds the requests of one peer that are answered at a time, of a
-// peer that may not change anything.
-const maxRequests = 8
+// Bounds of the requests of one peer that are answered at a time: of one that may not change
+// anything, and of a certificate that may, so that others find a place at the listener.
+const (
+	maxRequests = 8
+	maxChanging = maxConns / 2
+)
 
 // TLSAccess is who may do what over TLS, by names of client certificates: DNS
 // names, e-mail addresses and URIs of the certificate, its common name where it
@@ -185,10 +188,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			WriteError(w, forbidden("%s may read only: use a certificate with a name that the daemon has in --tls-change for what opens the device or changes it", p.name))
 			return
 		}
-		if p.role < roleChange {
-			if !s.enter(p.name) {
+		if p.role < roleChange || r.TLS != nil {
+			most := maxRequests
+			if p.role == roleChange {
+				most = maxChanging
+			}
+			if !s.enter(p.name, most) {
 				w.Header().Set("Retry-After", "1")
-				writeErrorCode(w, http.StatusTooManyRequests, fmt.Errorf("%s has %d requests open already: end one first", p.name, maxRequests))
+				writeErrorCode(w, http.StatusTooManyRequests, fmt.Errorf("%s has %d requests open already: end one first", p.name, most))
 				return
 			}
 			defer s.leave(p.name)
@@ -231,11 +238,11 @@ func (s *Server) foreign(r *http.Request) error {
 	return forbidden("the request is for the host %s, which is not this daemon", untrusted.Text(r.Host, 100))
 }
 
-// enter counts a request of a peer, unless it has too many.
-func (s *Server) enter(name string) bool {
+// enter counts a request of a peer, unless it has so many.
+func (s *Server) enter(name string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.requests[name] >= maxRequests {
+	if s.requests[name] >= most {
 		return false
 	}
 	if s.requests == nil {

@@ -466,15 +466,15 @@ func TestOneStatusACycle(t *testing.T) {
 func TestRequestsOfOnePeer(t *testing.T) {
 	s := &Server{}
 	for range maxRequests {
-		if !s.enter("user 1") {
+		if !s.enter("user 1", maxRequests) {
 			t.Fatal("a request is refused too early")
 		}
 	}
-	if s.enter("user 1") || !s.enter("user 2") {
+	if s.enter("user 1", maxRequests) || !s.enter("user 2", maxRequests) {
 		t.Error("the bound is not one of each peer")
 	}
 	s.leave("user 1")
-	if !s.enter("user 1") {
+	if !s.enter("user 1", maxRequests) {
 		t.Error("a request that is over is still counted")
 	}
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 )
@@ -58,9 +59,21 @@ func wantBody(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Del("Connection")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // net/http ends it with the body
-	if c := connOf(r); c != nil {
-		c.setActive(true)
+	r.Body = &waited{r.Body, connOf(r)}
+}
+
+// waited is a body. Its connection may make room for others until all of it has come.
+type waited struct {
+	io.ReadCloser
+	of *conn // nil in tests
+}
+
+func (b *waited) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.of != nil && errors.Is(err, io.EOF) {
+		b.of.setActive(true)
 	}
+	return n, err
 }
 
 // Send writes a part of a stream, which its client has to take within a time. The stream may be

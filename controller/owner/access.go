@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -43,8 +42,9 @@ func Names(c *x509.Certificate) []string {
 var errUnlisted = errors.New("csig: this certificate is not listed")
 
 // listed is the configuration of both ends of connections of listed certificates; all others are
-// refused in the handshake, with a line in the log. flags say where they would be listed.
-func (s *Server) listed(conf *tls.Config, flags string, names ...string) *tls.Config {
+// refused in the handshake, with a line in the log. flags say where they would be listed. by is the
+// front by which they come, nil for none.
+func (s *Server) listed(conf *tls.Config, by *front, flags string, names ...string) *tls.Config {
 	accept := func(remote string) func(tls.ConnectionState) error {
 		return func(c tls.ConnectionState) error {
 			got := Names(c.PeerCertificates[0]) // which is verified
@@ -65,15 +65,22 @@ func (s *Server) listed(conf *tls.Config, flags string, names ...string) *tls.Co
 	in := conf.Clone()
 	conf.VerifyConnection = func(c tls.ConnectionState) error { return accept(c.ServerName)(c) } // where this end dials
 	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		one := in.Clone()
-		one.VerifyConnection = accept(h.Conn.RemoteAddr().String())
+		one, remote := in.Clone(), h.Conn.RemoteAddr().String()
+		if by == nil {
+			one.VerifyConnection = accept(remote)
+			return one, nil
+		}
+		from := by.from(remote)
+		one.VerifyConnection = func(c tls.ConnectionState) error {
+			got := Names(c.PeerCertificates[0])
+			return by.meet(remote, strings.Join(got, " "), accept(from)(c))
+		}
 		return one, nil
 	}
 	return conf
 }
 
-// Bounds of clients. The connections of this process count, too; each has two subscriptions for
-// each device, and those of tunnels.
+// Bounds of clients. Each has two subscriptions for each device, and those of tunnels.
 const (
 	maxClients       = 128
 	maxSubscriptions = 1 << 16
@@ -81,16 +88,14 @@ const (
 
 // takeClients has the server take the connections of listed clients at an address.
 func (s *Server) takeClients(at string, conf *tls.Config, r Roles) error {
-	host, port, err := net.SplitHostPort(at)
+	ln, err := net.Listen("tcp", at)
 	if err != nil {
 		return fmt.Errorf("--clients-at %s: %w", at, err)
 	}
+	s.front = &front{ln: ln, server: func() net.Addr { return s.now().Addr() }, log: newNATSLog(s.log)}
 	o := s.options
-	o.Host = host
-	if o.Port, err = strconv.Atoi(port); err != nil {
-		return fmt.Errorf("--clients-at %s: %w", at, err)
-	}
-	o.TLSConfig = s.listed(conf, "--clients or --observers", slices.Concat(r.Clients, r.Observers)...)
+	o.MaxConn = 2 * maxClients // those that the front has closed may not have ended yet
+	o.TLSConfig = s.listed(conf, s.front, "--clients or --observers", slices.Concat(r.Clients, r.Observers)...)
 	o.TLS, o.TLSVerify, o.TLSTimeout = true, true, 10
 	return nil
 }

@@ -350,3 +350,28 @@ func TestRoles(t *testing.T) {
 		t.Error("the owners' store: ", err)
 	}
 }
+
+// TestSilentClients: connections that do not say who they are keep no client out, nor do those of
+// one certificate.
+func TestSilentClients(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for range 2 * maxClients {
+		conn, err := net.Dial("tcp", c.clients[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	for range clientConns {
+		if _, err := c.connect(t, c.clients[0], certified(t, c.ours, "c7"), "c7"); err != nil {
+			t.Fatal("beside silent connections: ", err)
+		}
+	}
+	if _, err := c.connect(t, c.clients[0], certified(t, c.ours, "c7"), "c7"); err == nil {
+		t.Error("one certificate has more connections than it may")
+	}
+	if _, err := c.connect(t, c.clients[0], certified(t, c.ours, "c8"), "c8"); err != nil {
+		t.Error("beside those of another client: ", err)
+	}
+}

@@ -46,6 +46,7 @@ type Server struct {
 	log     *logrus.Entry
 	audit   *natsLog // who was refused
 	token   string   // of its only client
+	front   *front   // of other clients; nil: there are none
 	stop    context.CancelFunc
 	watched chan struct{} // closed when nothing starts the server again
 
@@ -77,7 +78,7 @@ func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 			for _, p := range cfg.Peers {
 				names = append(names, p.Name)
 			}
-			o.Cluster.TLSConfig, o.Cluster.TLSTimeout = one.listed(cfg.TLS, "--peer NAME=HOST:PORT", names...), 10
+			o.Cluster.TLSConfig, o.Cluster.TLSTimeout = one.listed(cfg.TLS, nil, "--peer NAME=HOST:PORT", names...), 10
 		}
 		for _, p := range cfg.Peers {
 			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: p.Addr})
@@ -89,7 +90,13 @@ func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		}
 	}
 	if err := one.start(ctx); err != nil {
+		if one.front != nil {
+			one.front.close()
+		}
 		return nil, err
+	}
+	if one.front != nil {
+		one.front.wg.Go(one.front.serve)
 	}
 	wctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	one.stop = stop
@@ -144,6 +151,9 @@ func (s *Server) now() *server.Server {
 // Close ends the server, when its connections are closed.
 func (s *Server) Close() {
 	s.stop()
+	if s.front != nil {
+		s.front.close()
+	}
 	<-s.watched
 	s.end()
 }
