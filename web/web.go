@@ -84,13 +84,13 @@ func (cfg *Config) check() error {
 	case (cfg.TLS.Cert == "") != (cfg.TLS.Key == ""):
 		return errors.New("--web-cert and --web-key go together")
 	case (cfg.TLS.CA == "") != (len(cfg.Read) == 0):
-		return errors.New("--web-client-ca and --web-read go together: who signed the clients' certificates, and the names in them that may read the page")
+		return errors.New("--web-ca and --web-read go together: who signed the clients' certificates, and the names in them that may read the page")
 	case cfg.TLS.Cert == "" && !api.IsLoopback(host):
-		return fmt.Errorf("--web %s: anybody could read the page there: give --web-cert and --web-key, with --web-token or --web-client-ca, or listen at 127.0.0.1 and reach it with ssh -L", cfg.Addr)
+		return fmt.Errorf("--web %s: anybody could read the page there: give --web-cert and --web-key, with --web-token or --web-ca, or listen at 127.0.0.1 and reach it with ssh -L", cfg.Addr)
 	case cfg.TLS.Cert == "" && cfg.TLS.CA != "":
-		return errors.New("--web-client-ca needs --web-cert and --web-key")
+		return errors.New("--web-ca needs --web-cert and --web-key")
 	case cfg.TLS.Cert != "" && cfg.TLS.CA == "" && cfg.Token == "":
-		return errors.New("--web-cert: no client could read the page: give --web-token, or --web-client-ca and --web-read")
+		return errors.New("--web-cert: no client could read the page: give --web-token, or --web-ca and --web-read")
 	}
 	if cfg.Token != "" {
 		_, err = readToken(cfg.Token)

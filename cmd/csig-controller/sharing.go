@@ -74,7 +74,7 @@ func (s *sharing) check(metrics bool) error {
 	case s.nats != "" && s.listen != "":
 		return errors.New("--nats and --cluster exclude each other: controllers use a NATS cluster that exists, or run their own")
 	case !shared && s.ca != "":
-		return errors.New("--tls-ca is for controllers, and goes with --cluster or --nats; that of clients of --metrics is --metrics-ca, and of --web --web-client-ca")
+		return errors.New("--tls-ca is for controllers, and goes with --cluster or --nats; that of clients of --metrics is --metrics-ca, and of --web --web-ca")
 	case !shared && (len(s.peers) > 0 || !metrics && (s.cert != "" || s.key != "") || s.creds != "" || s.plain || s.name != ""):
 		return errors.New("--name, --peer and --nats-creds go with --cluster or --nats, and --tls-cert and --tls-key with these or --metrics")
 	case s.listen != "" && len(s.peers) != 2 && len(s.peers) != 4:

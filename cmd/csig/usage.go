@@ -237,7 +237,7 @@ var fileFlags = map[string][]string{
 	"pcap": {"pcap"}, "svg": {"svg"},
 	"inventory": {"yaml", "yml"}, "journal": {"journal"}, "resume": {"journal"},
 	"tls-cert": {"pem", "crt"}, "tls-key": {"pem", "key"}, "tls-ca": {"pem", "crt"}, "tls-client-ca": {"pem", "crt"}, "sign": {}, "verify": {}, "calibration": {"json"},
-	"web-cert": {"pem", "crt"}, "web-key": {"pem", "key"}, "web-client-ca": {"pem", "crt"}, "web-token": {}, "web-plan": {"plan"},
+	"web-cert": {"pem", "crt"}, "web-key": {"pem", "key"}, "web-ca": {"pem", "crt"}, "web-token": {}, "web-plan": {"plan"},
 }
 
 // ofFleet are the flags that take a name of the fleet file that is already typed.

@@ -12,7 +12,7 @@ func PageFlags(f *pflag.FlagSet, page *web.Config, of string) {
 	f.StringVar(&page.TLS.Cert, "web-cert", "", "certificate of the page (PEM)")
 	f.StringVar(&page.TLS.Key, "web-key", "", "its key (PEM)")
 	f.StringVar(&page.Token, "web-token", "", "file with a token: who has it may read the page")
-	f.StringVar(&page.TLS.CA, "web-client-ca", "", "authorities of certificates of browsers (PEM)")
+	f.StringVar(&page.TLS.CA, "web-ca", "", "authorities of certificates of browsers (PEM)")
 	f.StringVar(&page.Plan, "web-plan", "", "plan (csig plan -o) whose differences the page shows, with how far the devices are")
 	f.StringSliceVar(&page.Read, "web-read", nil, "names of such certificates that may read the page")
 }
