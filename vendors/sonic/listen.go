@@ -233,4 +233,13 @@ func (d *Driver) noListener(ctx context.Context, channel string) error {
 // errEnded passes by itself: the next try finds none.
 var errEnded = errors.New("the session of the switch's former owner was ended: csig goes on at its next cycle")
 
-var errOtherCSIG = errors.New("another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first")
+// errOtherCSIG passes, too: the one of a machine that was lost writes until sshd gives its connection up.
+var errOtherCSIG error = otherCSIG{}
+
+type otherCSIG struct{}
+
+func (otherCSIG) Error() string {
+	return "another csig writes this switch's entries: where it is csig agent on the switch, drive it through that (management: daemon), or stop it first"
+}
+
+func (otherCSIG) Unwrap() error { return &vendors.HeldError{By: "another csig"} }
