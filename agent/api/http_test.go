@@ -258,7 +258,7 @@ func TestStreamsOfDays(t *testing.T) {
 					defer func() {
 						tr.CloseIdleConnections()
 						_ = l.Close()
-						_ = <-served // it was closed
+						<-served // it was closed
 					}()
 					resp, err := tr.RoundTrip(request(t, url))
 					if err != nil {
@@ -379,7 +379,7 @@ func TestStalledListener(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		_ = <-done // it was closed
+		<-done // it was closed
 	}()
 	for _, send := range []string{"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "GET /big HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		for i := range 2 * maxConns {
