@@ -171,9 +171,9 @@ var held = []string{
 // the connections that they can.
 func (d *agentDoor) usedUp(t *testing.T, v *visitor, list []visitor) (is bool) {
 	t.Helper()
-	other := &list[4] // who may read
+	other := named(list, mayRead)
 	if v.name == mayRead {
-		other = &list[5]
+		other = named(list, mayChange)
 	}
 	for _, text := range held {
 		end := hold(t, d.s1, v, d.at, 16, false, text)

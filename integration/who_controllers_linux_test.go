@@ -1,9 +1,9 @@
 package integration
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/sirupsen/logrus"
 
@@ -29,21 +28,25 @@ import (
 // onlooker is a client of the cluster that looks at what others did.
 const onlooker = "onlooker"
 
+// metricsHost is an address of their machine that is not loopback's, where metrics need a certificate.
+const metricsHost = "192.0.2.9"
+
 // Where the controllers listen on their loopback: a port for nodes and one for clients each.
 func nodesAt(i int) string   { return fmt.Sprintf("localhost:%d", 6221+i) }
 func clientsAt(i int) string { return fmt.Sprintf("localhost:%d", 4221+i) }
+func metricsOf(i int) string { return fmt.Sprintf("%s:%d", metricsHost, 9341+i) }
 
-// controllersDoor is three controllers of a switch.
+// controllersDoor is three controllers of a switch. The ways to them are in who_ways_linux_test.go.
 type controllersDoor struct {
-	host           *fabric.Node
-	dir            string
-	text           string // the fleet file
-	cs             []*agent
-	spied          *datagrams
-	routes         []*url.URL // of nodes, for a server in this process
-	looks          *nats.Conn
-	onlooker, node *visitor
-	puts           int
+	host                   *fabric.Node
+	dir                    string
+	text                   string // the fleet file
+	cs                     []*agent
+	spied                  *datagrams
+	routes                 []*url.URL // of nodes, for a server in this process
+	looks                  *nats.Conn
+	onlooker, node, reader *visitor
+	puts                   int
 }
 
 func newControllersDoor(t *testing.T, ca *tlstest.Authority, list []visitor) *controllersDoor {
@@ -56,12 +59,13 @@ func newControllersDoor(t *testing.T, ca *tlstest.Authority, list []visitor) *co
 	d := &controllersDoor{host: newHost(t, "controllers"), dir: t.TempDir()}
 	_, port := proxyIn(t, d.host, oftest.Options{Bridge: sw.Path(), Port: 6653})
 	d.spied = listenDatagrams(t, d.host)
+	exits(t, 0, d.host.Command("ip", "address", "add", metricsHost+"/32", "dev", "lo"))
 	for i := range 3 {
 		o := newOperator(t, d.host, strings.ReplaceAll(controllersText, "PORT", port))
 		name := fmt.Sprintf("c%d", i+1)
 		cert, key := ca.Certify(name, "localhost")
 		args := []string{"-i", o.fleet, "--state", filepath.Join(o.dir, "state"), "--name", name, "--term", "2s", "--cluster", nodesAt(i), "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA,
-			"--clients-at", clientsAt(i), "--clients", daemonName + "," + onlooker, "--metrics", fmt.Sprintf("127.0.0.1:%d", 9341+i), "--metrics-ca", ca.CA, "--tls-read", metricsReader}
+			"--clients-at", clientsAt(i), "--clients", daemonName + "," + onlooker, "--metrics", metricsOf(i), "--metrics-ca", ca.CA, "--tls-read", metricsReader}
 		for _, j := range others(i) {
 			args = append(args, "--peer", fmt.Sprintf("c%d=%s", j+1, nodesAt(j)))
 		}
@@ -80,110 +84,11 @@ func newControllersDoor(t *testing.T, ca *tlstest.Authority, list []visitor) *co
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.onlooker, d.node = &visitor{name: onlooker, cert: &cert}, &list[8]
+	d.onlooker, d.node, d.reader = &visitor{name: onlooker, cert: &cert}, named(list, listedNode), named(list, metricsReader)
 	if d.looks, err = d.connect(t, d.onlooker, sources[len(sources)-1]); err != nil {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// relay has connections to an address of this process go to one of the controllers.
-func (d *controllersDoor) relay(t *testing.T, to string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer in.Close()
-				out, err := dialFrom(context.Background(), d.host, sources[0], to)
-				if err != nil {
-					return
-				}
-				go func() { defer out.Close(); _, _ = io.Copy(out, in) }()
-				_, _ = io.Copy(in, out)
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-// dialer is how a client of NATS connects.
-type dialer func() (net.Conn, error)
-
-func (d dialer) Dial(string, string) (net.Conn, error) { return d() }
-
-// connect is a connection of a client.
-func (d *controllersDoor) connect(t *testing.T, v *visitor, from string) (*nats.Conn, error) {
-	t.Helper()
-	nc, err := nats.Connect("nats://"+clientsAt(0), nats.Secure(v.conf()), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX."+v.name), nats.Timeout(10*time.Second),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.SetCustomDialer(dialer(func() (net.Conn, error) { return dialFrom(t.Context(), d.host, from, clientsAt(0)) })))
-	if err == nil {
-		t.Cleanup(nc.Close)
-	}
-	return nc, err
-}
-
-// speaksPlainly is whether a port answers to the protocol of NATS without TLS, its greeting apart.
-func (d *controllersDoor) speaksPlainly(t *testing.T, at string) bool {
-	t.Helper()
-	c, err := dialFrom(t.Context(), d.host, sources[0], at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
-	_, _ = io.WriteString(c, "CONNECT {\"verbose\":false,\"protocol\":1,\"cluster\":\"csig\",\"name\":\""+listedNode+"\"}\r\nPING\r\n")
-	text, _ := io.ReadAll(c)
-	return strings.Contains(string(text), "PONG")
-}
-
-// greets is whether a node sends one with the certificate of a visitor its information.
-func (d *controllersDoor) greets(t *testing.T, v *visitor, from string) bool {
-	t.Helper()
-	c, err := dialFrom(t.Context(), d.host, from, nodesAt(0))
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	line, err := bufio.NewReader(tls.Client(c, v.conf())).ReadString('\n')
-	return err == nil && strings.HasPrefix(line, "INFO ")
-}
-
-// join is a connection to a NATS server of the visitor's own that has joined the controllers', nil where it may not.
-func (d *controllersDoor) join(t *testing.T, v *visitor) *nats.Conn {
-	t.Helper()
-	if v.plain && !d.speaksPlainly(t, nodesAt(0)) || !v.plain && !d.greets(t, v, sources[0]) {
-		return nil
-	}
-	o := &server.Options{ServerName: "own-" + v.name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-		Cluster: server.ClusterOpts{Name: "csig", Host: "127.0.0.1", Port: server.RANDOM_PORT, PoolSize: 3, NoAdvertise: true, TLSTimeout: 10}, Routes: d.routes}
-	if !v.plain {
-		o.Cluster.TLSConfig = v.conf()
-	}
-	ns, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !within(10*time.Second, func() bool { return ns.NumRoutes() > 0 }) || !ns.ReadyForConnections(patience) {
-		return nil
-	}
-	nc, err := nats.Connect("", nats.InProcessServer(ns))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
 }
 
 // reads is whether the record of who drives the switch is answered with.
@@ -280,6 +185,7 @@ func (d *controllersDoor) tryAll(t *testing.T, list []visitor) outcomes {
 				}
 			}
 			c.Close()
+			d.poison(t, nc, d.spying(fmt.Sprintf("{command: [touch, %s]}", left)))
 			d.restore(t)
 		}
 		seen.set(doRead, v.who, may)
@@ -296,6 +202,45 @@ func (d *controllersDoor) tryAll(t *testing.T, list []visitor) outcomes {
 	return seen
 }
 
+// kept is the last value of a key of the configurations.
+func kept(nc *nats.Conn, key string) string {
+	var got struct {
+		Message struct{ Data []byte }
+	}
+	m, err := nc.Request("$JS.API.STREAM.MSG.GET.KV_csig_configs", fmt.Appendf(nil, `{"last_by_subj":"$KV.csig_configs.%s"}`, key), time.Second)
+	if err != nil || json.Unmarshal(m.Data, &got) != nil {
+		return ""
+	}
+	return string(got.Message.Data)
+}
+
+// poison puts a configuration into the store, past the owner of the switch, and takes the switch
+// from that one: the next owner finds it. It returns when that one has.
+func (d *controllersDoor) poison(t *testing.T, nc *nats.Conn, text string) {
+	t.Helper()
+	var ack struct{ Seq uint64 }
+	m, err := nc.Request("$KV.csig_configs.hw1", []byte(text), 5*time.Second)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &ack)
+	}
+	if err != nil || ack.Seq == 0 {
+		t.Errorf("the store does not take a configuration: %v", err)
+		return
+	}
+	by, _, _ := strings.Cut(kept(nc, "current.hw1"), "\n")
+	for _, put := range [][2]string{{"csig_configs.current.hw1", fmt.Sprintf("%s\n%d", by, ack.Seq)}, {"csig_owners.hw1", "{}"}} {
+		if _, err := nc.Request("$KV."+put[0], []byte(put[1]), 5*time.Second); err != nil {
+			t.Errorf("the store does not take %s: %v", put[0], err)
+		}
+	}
+	if !within(patience, func() bool {
+		now, which, _ := strings.Cut(kept(nc, "current.hw1"), "\n")
+		return now != by && which == fmt.Sprint(ack.Seq)
+	}) {
+		t.Errorf("no owner comes to what was put into the store: %q", kept(nc, "current.hw1"))
+	}
+}
+
 // opens is whether any request that opens the device is answered.
 func opens(t *testing.T, c *api.Client) bool {
 	t.Helper()
@@ -309,20 +254,21 @@ func opens(t *testing.T, c *api.Client) bool {
 // controller while a visitor has all the connections to it that they can.
 func (d *controllersDoor) usedUp(t *testing.T, v *visitor) (is bool) {
 	t.Helper()
-	last := sources[len(sources)-1]
+	from := sources[len(sources)-1]
 	for _, door := range []struct {
 		name, at, text string
 		greeting       bool
 		open           func() bool
 	}{
-		{"nodes", nodesAt(0), "", false, func() bool { return d.greets(t, d.node, last) }},
+		{"nodes", nodesAt(0), "", false, func() bool { return d.greets(t, d.node, from) }},
 		{"clients", clientsAt(0), "CONNECT {\"verbose\":false,\"protocol\":1}\r\n", true, func() bool {
-			nc, err := d.connect(t, d.onlooker, last)
+			nc, err := d.connect(t, d.onlooker, from)
 			if err == nil {
 				nc.Close()
 			}
 			return err == nil
 		}},
+		{"metrics", metricsOf(0), "GET /metrics HTTP/1.1\r\nHost: agent\r\nContent-Length: 10\r\n\r\n", false, func() bool { return d.measures(t, from) }},
 	} {
 		for _, silent := range []bool{true, false} {
 			as := *v

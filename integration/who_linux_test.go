@@ -92,6 +92,11 @@ func visitors(t *testing.T, ca *tlstest.Authority) []visitor {
 	return list
 }
 
+// named is the visitor with a name.
+func named(list []visitor, name string) *visitor {
+	return &list[slices.IndexFunc(list, func(v visitor) bool { return v.name == name })]
+}
+
 // conf is the TLS of a visitor, who does not care whom they reach.
 func (v *visitor) conf() *tls.Config {
 	conf := &tls.Config{InsecureSkipVerify: true, ServerName: "agent"}

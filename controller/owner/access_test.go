@@ -374,4 +374,12 @@ func TestSilentClients(t *testing.T) {
 	if _, err := c.connect(t, c.clients[0], certified(t, c.ours, "c8"), "c8"); err != nil {
 		t.Error("beside those of another client: ", err)
 	}
+	c.nodes[0].end() // as when its disk is full
+	if _, err := c.connect(t, c.clients[0], certified(t, c.ours, "c8"), "c8"); err == nil {
+		t.Error("a server that has stopped takes clients")
+	}
+	await(t, "it is not started again", func() bool {
+		_, err := c.connect(t, c.clients[0], certified(t, c.ours, "c8"), "c8")
+		return err == nil
+	})
 }

@@ -16,7 +16,7 @@ import (
 // make room for others, the oldest first.
 type front struct {
 	ln     net.Listener
-	server func() net.Addr // where the server listens now
+	server func() net.Addr // where the server listens now; nil: nowhere
 	log    *natsLog
 
 	wg    sync.WaitGroup
@@ -53,7 +53,11 @@ func (f *front) serve() {
 // carry copies between a guest and the server until either ends it.
 func (f *front) carry(g *guest) {
 	defer g.Close()
-	inner, err := net.Dial("tcp", f.server().String())
+	at := f.server()
+	if at == nil { // it has stopped, and is started again
+		return
+	}
+	inner, err := net.Dial("tcp", at.String())
 	if err != nil {
 		return
 	}
