@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,15 +94,31 @@ func (d *Daemon) Configure(ctx context.Context, text []byte, token string) error
 	}
 	defer release()
 	d.bypassed()
-	return errors.Join(d.configure(ctx, text), d.keepConfig(ctx)) // it may have changed what is kept also where it fails
+	before, _ := os.ReadFile(d.cfg.File)
+	err = d.configure(ctx, text)
+	if after, e := os.ReadFile(d.cfg.File); err != nil && e == nil && bytes.Equal(before, after) {
+		return err // refused: nothing was applied
+	}
+	return errors.Join(err, d.keepConfig(ctx))
 }
 
-// keepConfig keeps the configuration in force for the device's next agent.
+// keepTime is how long keeping a configuration may take.
+const keepTime = 10 * time.Second
+
+// keepConfig keeps the configuration in force for the device's next agent, also where the client that
+// brought it has gone.
 func (d *Daemon) keepConfig(ctx context.Context) error {
 	if d.cfg.Store == nil {
 		return nil
 	}
-	return d.cfg.Store.KeepConfig(ctx)
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+	defer done()
+	err := d.cfg.Store.KeepConfig(ctx)
+	if err != nil {
+		err = fmt.Errorf("the configuration is in force, and not kept for the device's next agent: %w; apply it again", err)
+		d.cfg.Log.Error(err)
+	}
+	return err
 }
 
 func (d *Daemon) configure(ctx context.Context, text []byte) error {

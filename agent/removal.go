@@ -16,7 +16,10 @@ import (
 
 // leaving is the name that the daemon's file has while what it set up is being
 // removed: the next agent that is started goes on with the removal.
-func (d *Daemon) leaving() string { return d.cfg.File + ".removing" }
+func (d *Daemon) leaving() string { return RemovingFile(d.cfg.File) }
+
+// RemovingFile is where a daemon with that file has what it is to remove from the device.
+func RemovingFile(file string) string { return file + ".removing" }
 
 // RemoveSetup removes everything of ours from the device, and the configuration. A
 // daemon without one looks at the device that is described. The daemon then waits

@@ -84,7 +84,7 @@ func (d *Daemon) StartRevert(ctx context.Context, device api.Described, after ti
 		err = d.cfg.Store.KeepRevert(ctx, &a.Hash)
 	}
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, d.cancelRevert(context.WithoutCancel(ctx)))
 	}
 	a.timer = time.AfterFunc(after, func() { d.revert(a) })
 	d.pending = a
@@ -154,7 +154,7 @@ func (d *Daemon) cancelRevert(ctx context.Context) error {
 	if text, err := os.ReadFile(d.revertFile()); err == nil && (json.Unmarshal(text, &pendingRevert{}) != nil || !bytes.Contains(text, []byte(`"mark"`))) {
 		return refuse(fmt.Errorf("the file %s is in the way, and was not written by csig: move it away", d.revertFile()))
 	}
-	if d.pending != nil && d.cfg.Store != nil {
+	if d.cfg.Store != nil { // where one failed to begin, the store may have it all the same
 		if err := d.cfg.Store.KeepRevert(ctx, nil); err != nil {
 			return fmt.Errorf("cancelling the auto-revert: %w", err)
 		}

@@ -92,7 +92,7 @@ func TestGoesBackAtATakeOver(t *testing.T) {
 		{"nothing is pending", nil, string(text(6))},
 		{"another is pending", &earlier, string(text(5))},
 		{"a removal is", &none, ""},
-		{"one that nobody has", &unknown, ""},
+		{"one that nobody has", &unknown, string(text(6))},
 	} {
 		for _, lm := range []int{5, 6} {
 			if err := errors.Join(os.WriteFile(k.file, text(lm), 0o600), k.KeepConfig(t.Context())); err != nil {
@@ -107,9 +107,23 @@ func TestGoesBackAtATakeOver(t *testing.T) {
 		if err != nil || string(got) != row.want || row.want == "" && !errors.Is(there, fs.ErrNotExist) {
 			t.Errorf("%s: the file is %q (%v, %v), want %q", row.name, got, there, err, row.want)
 		}
+		removes, err := os.ReadFile(agent.RemovingFile(k.file))
+		if want := map[bool]string{true: string(text(6))}[row.to == &none]; string(removes) != want || want == "" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the agent is to remove %q (%v), want %q", row.name, removes, err, want)
+		}
+		_ = os.Remove(agent.RemovingFile(k.file))
 		if _, err := os.Lstat(agent.RevertFile(k.file)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: what was pending on this machine: %v", row.name, err)
 		}
+	}
+	// csig off on this machine was later than what nobody confirmed.
+	err := errors.Join(api.WriteOffMarker(k.marker, time.Now()), os.Chtimes(k.marker, time.Now().Add(time.Hour), time.Now().Add(time.Hour)),
+		k.KeepRevert(t.Context(), &earlier), k.fetch(t.Context()))
+	if got, _ := os.ReadFile(k.file); err != nil || string(got) != string(text(6)) {
+		t.Errorf("csig off was later: the file is %q (%v)", got, err)
+	}
+	if to, err := k.lease.Revert(t.Context()); err != nil || len(to) > 0 {
+		t.Errorf("csig off was later, and %q is pending still (%v)", to, err)
 	}
 	for lm, want := range map[int]string{5: string(text(5)), 7: ""} {
 		if got, err := k.Earlier(t.Context(), hash(lm)); err != nil || got != want {

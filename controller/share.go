@@ -165,40 +165,23 @@ func (k *keeper) fetch(ctx context.Context) error {
 	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
 		return nil
 	}
-	if !bytes.HasPrefix(text, []byte(agent.OwnMark)) { // what the store has is no user's file here
-		text = append([]byte(agent.OwnMark+"\n"), text...)
-	}
-	if have, err := os.ReadFile(k.file); err == nil && bytes.Equal(have, text) {
-		return nil
-	}
-	return outfile.Write(k.file, 0o600, outfile.Prefix(agent.OwnMark), func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return k.write(k.file, text)
 }
 
 // goBack carries out the auto-revert that was pending under the owner before, as an agent does that
-// starts again. What this machine has of one is no newer, and of no account.
+// starts again. What this machine has of one is ignored: it is no newer.
 func (k *keeper) goBack(ctx context.Context) error {
 	kept, err := k.lease.Revert(ctx)
 	if err != nil {
 		return err
 	}
 	hash, pending := strings.CutPrefix(string(kept), revertTo)
-	if pending {
-		text := ""
-		if hash != "" {
-			if text, err = k.Earlier(ctx, hash); err != nil {
-				return err
-			}
-			if text == "" {
-				k.log.WithField("config", hash).Error("a change was not confirmed under the owner before, and the configuration before it is not kept any more: none is run (csig apply)")
-			}
-		}
-		if err := k.lease.KeepConfig(ctx, []byte(text)); err != nil {
+	if _, off := os.Lstat(k.marker); pending && errors.Is(off, fs.ErrNotExist) { // csig off was later
+		if err := k.goBackTo(ctx, hash); err != nil {
 			return err
 		}
-		k.log.WithField("config", fmt.Sprintf("%.12s", hash)).Warn("change not confirmed under the owner before; rolling back")
+	}
+	if pending {
 		if err := k.KeepRevert(ctx, nil); err != nil {
 			return err
 		}
@@ -207,6 +190,51 @@ func (k *keeper) goBack(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// goBackTo puts the configuration of a hash in force, or none, and has the agent remove the present one.
+func (k *keeper) goBackTo(ctx context.Context, hash string) error {
+	now, err := k.lease.Config(ctx)
+	if err != nil && !errors.Is(err, owner.ErrNoConfig) {
+		return err
+	}
+	log := k.log.WithField("config", fmt.Sprintf("%.12s", hash))
+	text := ""
+	switch {
+	case hash != "":
+		if text, err = k.Earlier(ctx, hash); err != nil {
+			return err
+		}
+		if text == "" {
+			log.Error("a change was not confirmed under the previous owner, and the configuration before it is not kept any more: the present one stays (csig apply, or csig off)")
+			return nil
+		}
+	case len(now) > 0:
+		if err := k.write(agent.RemovingFile(k.file), now); err != nil {
+			return err
+		}
+	}
+	if text != string(now) {
+		if err := k.lease.KeepConfig(ctx, []byte(text)); err != nil {
+			return err
+		}
+	}
+	log.Warn("change not confirmed under the previous owner; rolling back")
+	return nil
+}
+
+// write writes a file of csig's, which no user's is to be here.
+func (k *keeper) write(file string, text []byte) error {
+	if !bytes.HasPrefix(text, []byte(agent.OwnMark)) {
+		text = append([]byte(agent.OwnMark+"\n"), text...)
+	}
+	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	return outfile.Write(file, 0o600, outfile.Prefix(agent.OwnMark), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 // revertTo stands in front of the hash of the configuration that an auto-revert goes back to.
@@ -222,6 +250,8 @@ func (k *keeper) KeepRevert(ctx context.Context, to *string) error {
 
 // Earlier is the configuration of a hash that the device had under any owner (agent.Store).
 func (k *keeper) Earlier(ctx context.Context, hash string) (string, error) {
+	ctx, done := context.WithTimeout(ctx, closeLimit)
+	defer done()
 	all, err := k.lease.Configs(ctx)
 	if err != nil {
 		return "", err

@@ -70,10 +70,12 @@ func (s *Server) listed(conf *tls.Config, by *front, flags string, names ...stri
 			one.VerifyConnection = accept(remote)
 			return one, nil
 		}
-		from := by.from(remote)
-		one.VerifyConnection = func(c tls.ConnectionState) error {
-			got := Names(c.PeerCertificates[0])
-			return by.meet(remote, strings.Join(got, " "), accept(from)(c))
+		one.VerifyConnection = func(c tls.ConnectionState) error { // which has not shown yet that the key is its own
+			err := accept(by.from(remote))(c)
+			if err != nil {
+				by.refused(remote)
+			}
+			return err
 		}
 		return one, nil
 	}
@@ -94,7 +96,7 @@ func (s *Server) takeClients(at string, conf *tls.Config, r Roles) error {
 	}
 	s.front = &front{ln: ln, server: func() net.Addr { return s.now().Addr() }, log: newNATSLog(s.log)}
 	o := s.options
-	o.MaxConn = 2 * maxClients // those that the front has closed may not have ended yet
+	s.admission.by = s.front
 	o.TLSConfig = s.listed(conf, s.front, "--clients or --observers", slices.Concat(r.Clients, r.Observers)...)
 	o.TLS, o.TLSVerify, o.TLSTimeout = true, true, 10
 	return nil
@@ -106,6 +108,7 @@ type admission struct {
 	token string
 	node  *server.Permissions
 	roles Roles
+	by    *front // by which those with a certificate come; nil where there are none
 }
 
 // Check implements server.Authentication.
@@ -121,13 +124,17 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 	if len(state.PeerCertificates) == 0 {
 		return false
 	}
-	for _, name := range Names(state.PeerCertificates[0]) {
+	names := Names(state.PeerCertificates[0]) // whose key it has shown by now
+	if !a.by.meet(c.RemoteAddress().String(), strings.Join(names, " ")) {
+		return false
+	}
+	for _, name := range names {
 		switch {
 		case slices.Contains(a.roles.Clients, name):
 			c.RegisterUser(&server.User{Username: name, Permissions: clientMay(name)})
 			return true
 		case slices.Contains(a.roles.Observers, name):
-			c.RegisterUser(&server.User{Username: name, Permissions: observerMay(name)})
+			c.RegisterUser(&server.User{Username: name, Permissions: observerMay()})
 			return true
 		}
 	}
@@ -166,10 +173,11 @@ func clientMay(name string) *server.Permissions {
 	}
 }
 
-// observerMay is to read statuses: the last ones, and those that come. It may make no consumer.
-func observerMay(name string) *server.Permissions {
+// observerMay is to hear statuses, which come again and again. It may ask for nothing: an answer goes
+// to any subject that a request names, and so into any store.
+func observerMay() *server.Permissions {
 	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: []string{"$JS.API.STREAM.INFO." + statuses, "$JS.API.STREAM.MSG.GET." + statuses}},
-		Subscribe: &server.SubjectPermission{Allow: []string{inbox(name) + ".>", statuses + ".>"}},
+		Publish:   &server.SubjectPermission{Deny: []string{">"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{statuses + ".>"}},
 	}
 }

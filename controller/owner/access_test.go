@@ -299,7 +299,8 @@ func TestRoles(t *testing.T) {
 		"$JS.API.STREAM.DELETE." + stream: "", "$JS.API.STREAM.PURGE." + stream: "", "$JS.API.STREAM.MSG.DELETE." + stream: "", "$JS.API.STREAM.DELETE.KV_" + configs: "",
 		"$JS.API.STREAM.CREATE.x": "c1", "$JS.API.STREAM.UPDATE." + stream: "c1", "$JS.API.STREAM.DELETE.x": "c1", "$JS.API.STREAM.LEADER.STEPDOWN." + stream: "c1", "$JS.API.META.LEADER.STEPDOWN": "c1",
 		"$JS.API.CONSUMER.CREATE." + statuses: "c1 c7", "$JS.API.CONSUMER.CREATE.x": "c1", "$JS.API.STREAM.LIST": "c1", "$JS.API.STREAM.INFO." + stream: "c1 c7",
-		"$JS.API.STREAM.INFO." + statuses: "c1 c7 prom", "$JS.API.STREAM.MSG.GET." + statuses: "c1 c7 prom", "$JS.API.STREAM.MSG.GET.KV_" + configs: "c1 c7", "$JS.API.DIRECT.GET.KV_" + configs + ".x": "c1 c7",
+		// An answer goes to the subject that the request names: who may ask for one may write a store.
+		"$JS.API.STREAM.INFO." + statuses: "c1 c7", "$JS.API.STREAM.MSG.GET." + statuses: "c1 c7", "$JS.API.STREAM.MSG.GET.KV_" + configs: "c1 c7", "$JS.API.DIRECT.GET.KV_" + configs + ".x": "c1 c7",
 		"$KV.csig_owners.x": "c1 c7", "$KV.csig_configs.x": "c1 c7", "csig_events.x": "c1 c7", "csig_status.x": "c1 c7", "csig_journals.x": "c1 c7",
 		"csig_device.x.c7": "c1 c7", "csig_device.x.c8": "c1", "csig_device.x.prom": "c1", "_INBOX.c7.x": "c1 c7", "foreign": "c1", "$SYS.REQ.SERVER.PING": "c1",
 	} {
@@ -311,7 +312,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	for subject, who := range map[string]string{
-		"_INBOX.c7.x": "c1 c7", "_INBOX.prom.x": "c1 prom", "_INBOX.c8.x": "c1", "_INBOX.>": "c1", ">": "c1", "$KV.csig_configs.>": "c1", "$SYS.>": "c1",
+		"_INBOX.c7.x": "c1 c7", "_INBOX.prom.x": "c1", "_INBOX.c8.x": "c1", "_INBOX.>": "c1", ">": "c1", "$KV.csig_configs.>": "c1", "$SYS.>": "c1",
 		"csig_status.>": "c1 c7 prom", "csig_events.>": "c1 c7", "csig_journals.>": "c1", "csig_device.>": "c1", "csig_device.*.*": "c1 c7",
 	} {
 		for name, nc := range at {
@@ -343,8 +344,12 @@ func TestRoles(t *testing.T) {
 			t.Error("the consumer sends nothing")
 		}
 	}
-	if m, err := at["prom"].Request("$JS.API.STREAM.MSG.GET."+statuses, []byte(`{"last_by_subj":"csig_status.leaf1"}`), 5*time.Second); err != nil || !bytes.Contains(m.Data, []byte(`"subject":"csig_status.leaf1"`)) {
-		t.Errorf("an observer reads a status: %v, %v", m, err)
+	sub, err := at["prom"].SubscribeSync(statuses + ".>")
+	if err = errors.Join(err, at["prom"].Flush(), first.PublishStatus(t.Context(), "leaf1", []byte("{}"))); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := sub.NextMsg(30 * time.Second); err != nil || m.Subject != "csig_status.leaf1" || !bytes.Equal(m.Data, []byte("{}")) {
+		t.Errorf("an observer hears a status: %v, %v", m, err)
 	}
 	if _, err := first.js.Stream(t.Context(), stream); err != nil {
 		t.Error("the owners' store: ", err)

@@ -167,16 +167,21 @@ func (c *cell) write(ctx context.Context, l *Lease, with func([]byte) error, val
 }
 
 // set replaces the value.
-func (c *cell) set(ctx context.Context, l *Lease, value []byte) error {
+func (c *cell) set(ctx context.Context, l *Lease, value []byte) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.takeLocked(ctx, l); err != nil {
+	if err := c.takeLocked(ctx, l); err != nil || bytes.Equal(c.value, value) {
 		return err
 	}
 	kv, err := l.store.configs(ctx)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, ErrNotOwner) { // it may have been written: what is there is read again before the next time
+			c.revision = 0
+		}
+	}()
 	for range cellTries {
 		var revision uint64
 		err := c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Update(ctx, c.key, text, c.revision); return err }, value)

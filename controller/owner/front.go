@@ -2,7 +2,6 @@ package owner
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -29,7 +28,7 @@ type front struct {
 type guest struct {
 	net.Conn
 	inner net.Conn // to the server
-	name  string   // of its certificate; "" until that is verified and listed
+	name  string   // of its listed certificate; "" until it has shown that the key is its own
 	told  bool     // the log has why it is refused
 }
 
@@ -68,8 +67,21 @@ func (f *front) carry(g *guest) {
 	}
 	defer f.leave(g)
 	f.wg.Go(func() { _, _ = io.Copy(inner, g.Conn); inner.Close() })
-	_, _ = io.Copy(g.Conn, inner)
+	_, _ = io.Copy(hasty{g.Conn}, inner)
 }
+
+// hasty is a connection whose other end has to take what it is sent within a time.
+type hasty struct{ net.Conn }
+
+func (h hasty) Write(p []byte) (int, error) {
+	if err := h.SetWriteDeadline(time.Now().Add(takeTime)); err != nil {
+		return 0, err
+	}
+	return h.Conn.Write(p)
+}
+
+// takeTime is that of the NATS server, too.
+const takeTime = 10 * time.Second
 
 // admit takes a guest in, in place of the oldest that is not known where there are too many.
 func (f *front) admit(g *guest) bool {
@@ -99,14 +111,14 @@ func (f *front) leave(g *guest) {
 	}
 }
 
-// from is whose connection the server sees, "" for one that did not come by way of the front.
+// from is whose connection the server sees: that of the front's other side, where there is one.
 func (f *front) from(remote string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g := f.find(remote); g != nil {
 		return g.RemoteAddr().String()
 	}
-	return ""
+	return remote
 }
 
 func (f *front) find(remote string) *guest {
@@ -118,17 +130,23 @@ func (f *front) find(remote string) *guest {
 	return nil
 }
 
-// meet notes whose connection it is, or that it is refused.
-func (f *front) meet(remote, name string, refused error) error {
+// refused notes that the log has why a connection is refused.
+func (f *front) refused(remote string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if g := f.find(remote); g != nil {
+		g.told = true
+	}
+}
+
+// meet notes whose connection it is, unless that one has too many.
+func (f *front) meet(remote, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := f.find(remote)
 	if g == nil {
-		return errUnlisted
-	}
-	if refused != nil {
-		g.told = true
-		return refused
+		f.log.line(auditLevel, "%s, a client with the certificate of %s, does not come by way of --clients-at: refused", []any{remote, name})
+		return false
 	}
 	n := 0
 	for _, o := range f.open {
@@ -137,10 +155,12 @@ func (f *front) meet(remote, name string, refused error) error {
 		}
 	}
 	if n >= clientConns {
-		return fmt.Errorf("csig: the certificate of %s has %d connections already", g.RemoteAddr(), n)
+		g.told = true
+		f.log.line(auditLevel, "%s: the certificate of %s has %d connections already: refused", []any{g.RemoteAddr(), name, n})
+		return false
 	}
 	g.name = name
-	return nil
+	return true
 }
 
 // close ends it, and its connections.

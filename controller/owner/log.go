@@ -46,9 +46,6 @@ func (l *natsLog) line(level logrus.Level, f string, v []any) {
 		return
 	}
 	text := fmt.Sprintf(f, v...)
-	if strings.Contains(text, errUnlisted.Error()) {
-		return // it has a line
-	}
 	if text = untrusted.Text(text, 500); strings.Contains(text, duplicate) {
 		text += ": two controllers of one name: give each a --name of its own, and start this one again"
 	}
@@ -72,11 +69,18 @@ func (l *natsLog) line(level logrus.Level, f string, v []any) {
 	}
 }
 
-func (l *natsLog) Noticef(f string, v ...any) { l.line(logrus.DebugLevel, f, v) }
-func (l *natsLog) Debugf(f string, v ...any)  { l.line(logrus.DebugLevel, f, v) }
-func (l *natsLog) Tracef(f string, v ...any)  { l.line(logrus.TraceLevel, f, v) }
-func (l *natsLog) Warnf(f string, v ...any)   { l.line(logrus.WarnLevel, f, v) }
-func (l *natsLog) Errorf(f string, v ...any)  { l.line(logrus.ErrorLevel, f, v) }
+// said writes what the server says, unless there is a line of csig's own about it.
+func (l *natsLog) said(level logrus.Level, f string, v []any) {
+	if text := fmt.Sprintf(f, v...); !strings.Contains(text, errUnlisted.Error()) {
+		l.line(level, f, v)
+	}
+}
+
+func (l *natsLog) Noticef(f string, v ...any) { l.said(logrus.DebugLevel, f, v) }
+func (l *natsLog) Debugf(f string, v ...any)  { l.said(logrus.DebugLevel, f, v) }
+func (l *natsLog) Tracef(f string, v ...any)  { l.said(logrus.TraceLevel, f, v) }
+func (l *natsLog) Warnf(f string, v ...any)   { l.said(logrus.WarnLevel, f, v) }
+func (l *natsLog) Errorf(f string, v ...any)  { l.said(logrus.ErrorLevel, f, v) }
 
 // Fatalf is an error that keeps the server from starting.
 func (l *natsLog) Fatalf(f string, v ...any) {

@@ -47,8 +47,10 @@ type Server struct {
 	audit   *natsLog // who was refused
 	token   string   // of its only client
 	front   *front   // of other clients; nil: there are none
-	stop    context.CancelFunc
-	watched chan struct{} // closed when nothing starts the server again
+
+	admission *admission
+	stop      context.CancelFunc
+	watched   chan struct{} // closed when nothing starts the server again
 
 	mu sync.Mutex // guards ns
 	ns *server.Server
@@ -58,12 +60,13 @@ type Server struct {
 func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	// A server with routes has to listen for clients, too: here with a secret of this process.
 	token := rand.Text()
+	may := &admission{token: token, node: nodeMay(), roles: cfg.Roles}
 	o := &server.Options{
-		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, CustomClientAuthentication: &admission{token, nodeMay(), cfg.Roles}, MaxConn: maxClients, MaxSubs: maxSubscriptions, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
+		ServerName: cfg.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, CustomClientAuthentication: may, MaxSubs: maxSubscriptions, NoSigs: true, JetStream: true, StoreDir: filepath.Join(cfg.Dir, "nats"),
 		JetStreamMaxMemory: memoryLimit, JetStreamMaxStore: storeLimit, DisableJetStreamBanner: true,
 		SyncAlways: true, // what is confirmed outlives the machine's power
 	}
-	one := &Server{options: o, log: cfg.Log.WithField("part", "nats"), audit: newNATSLog(cfg.Log.WithField("part", "audit")), token: token, watched: make(chan struct{})}
+	one := &Server{options: o, admission: may, log: cfg.Log.WithField("part", "nats"), audit: newNATSLog(cfg.Log.WithField("part", "audit")), token: token, watched: make(chan struct{})}
 	if cfg.Listen != "" {
 		host, port, err := net.SplitHostPort(cfg.Listen)
 		if err != nil {
