@@ -140,6 +140,9 @@ func (w *roles) send(t *testing.T, c *http.Client, request string, args url.Valu
 	}
 	req.Header.Set("X-Forwarded-For", "user 0")
 	resp, err := c.Do(req)
+	if err != nil && scheme == "https" && w.clients["operator"] == c {
+		t.Errorf("operator, %s: %v", request, err)
+	}
 	if err != nil {
 		return 0 // who has no certificate
 	}
@@ -219,10 +222,11 @@ func newRoles(t *testing.T, configured bool) *roles {
 		return api.TLSFiles{Cert: cert, Key: key, CA: ca.CA}
 	}
 	access := api.TLSAccess{Read: []string{"reader"}, Change: []string{"operator"}}
+	own := certify("agent") // once: files that change end all connections
 	owner, socket := listen("owner")
 	owner.Manage(unchanged{k.Daemon})
 	owner.Explain(k.Why)
-	addr, err := owner.ListenTLS("127.0.0.1:0", certify("agent"), access)
+	addr, err := owner.ListenTLS("127.0.0.1:0", own, access)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +237,7 @@ func newRoles(t *testing.T, configured bool) *roles {
 	owner.Also(tunnels{between})
 	other, otherSocket := listen("other")
 	other.Forward(handOver(between.Addr().String()))
-	otherAddr, err := other.ListenTLS("127.0.0.1:0", certify("agent"), access)
+	otherAddr, err := other.ListenTLS("127.0.0.1:0", own, access)
 	if err != nil {
 		t.Fatal(err)
 	}
