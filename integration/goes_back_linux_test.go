@@ -70,7 +70,7 @@ func TestLongNextOwnerGoesBack(t *testing.T) {
 	c.until("a change that waits for its confirmation", 2, of6)
 	next("killed in the middle of csig apply")
 	c.until("a change that nobody confirmed", 2, ofAgent)
-	if log := c.where[owner].log.String(); !strings.Contains(log, "not confirmed under the owner before; rolling back") {
+	if log := c.where[owner].log.String(); !strings.Contains(log, "not confirmed under the previous owner; rolling back") {
 		t.Errorf("the next owner's log does not say why:\n%s", log)
 	}
 	next("killed once more")
