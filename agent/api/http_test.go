@@ -258,7 +258,9 @@ func TestStreamsOfDays(t *testing.T) {
 					defer func() {
 						tr.CloseIdleConnections()
 						_ = l.Close()
-						<-served // it was closed
+						if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+							t.Error(err)
+						}
 					}()
 					resp, err := tr.RoundTrip(request(t, url))
 					if err != nil {
@@ -379,7 +381,9 @@ func TestStalledListener(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		<-done // it was closed
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	}()
 	for _, send := range []string{"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "GET /big HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		for i := range 2 * maxConns {
