@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
 
@@ -72,11 +73,12 @@ func TestReloadsItsFile(t *testing.T) {
 		before := a.await("that it runs", func(*api.Status) bool { return true })
 		was := (*locators)[quantize.MinABW]
 		(*locators)[quantize.MinABW] = s.lm
-		file := b.write(t)
-		if s.bad != "" {
-			text, err := os.ReadFile(file)
+		if s.bad == "" {
+			b.write(t)
+		} else { // at once: the agent looks at the file by itself, too
+			text, err := inventory.Marshal(b.fleet)
 			if err == nil {
-				err = os.WriteFile(file, regexp.MustCompile("speed: .*").ReplaceAll(text, []byte(s.bad)), 0o600)
+				err = os.WriteFile(filepath.Join(b.dir, "bed.yaml"), regexp.MustCompile("speed: .*").ReplaceAll(text, []byte(s.bad)), 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
