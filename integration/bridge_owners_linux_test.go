@@ -64,6 +64,12 @@ func (b *bridge) writer(t *testing.T) string {
 // hang, or it is cut off from everybody.
 var bridgeFaults = []string{"lost", "hung", "cut off"}
 
+// isolate has a machine neither send nor receive anything.
+func isolate(t *testing.T, host *fabric.Node) {
+	t.Helper()
+	exits(t, 0, host.Command("nft", "table inet cut { chain in { type filter hook input priority 0; drop; }; chain out { type filter hook output priority 0; drop; }; }"))
+}
+
 // befalls has it happen, and returns what ends it; of a machine that was lost, its process is to be started again.
 func befalls(t *testing.T, kind string, host *fabric.Node, a *agent, cut func()) (over func()) {
 	t.Helper()
@@ -79,7 +85,7 @@ func befalls(t *testing.T, kind string, host *fabric.Node, a *agent, cut func())
 			}
 		}
 	case "lost":
-		exits(t, 0, host.Command("nft", "table inet cut { chain in { type filter hook input priority 0; drop; }; chain out { type filter hook output priority 0; drop; }; }"))
+		isolate(t, host)
 		_ = a.signal(syscall.SIGKILL)
 		return heal
 	}
@@ -157,9 +163,7 @@ func TestLongLostAgentOfABridge(t *testing.T) {
 		next.await("that the other has the bridge", func(s *api.Status) bool { return first(s).State != api.StateLive })
 		was, begin := b.writer(t), time.Now()
 		host := ops[i%2].host
-		over := befalls(t, kind, host, owner, func() {
-			exits(t, 0, host.Command("nft", "table inet cut { chain in { type filter hook input priority 0; drop; }; chain out { type filter hook output priority 0; drop; }; }"))
-		})
+		over := befalls(t, kind, host, owner, func() { isolate(t, host) })
 		next.await("its machine was "+kind+", that the next one is live", live)
 		now := b.writer(t)
 		t.Logf("the agent's machine was %s: live again %v later; %s, then %s", kind, time.Since(begin).Round(10*time.Millisecond), was, now)
