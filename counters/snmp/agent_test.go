@@ -3,26 +3,31 @@ package snmp
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gosnmp/gosnmp"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
-// fakeAgent is an SNMPv2c agent on the loopback whose answers a test may spoil.
+// fakeAgent is an SNMPv2c agent in memory whose answers a test may spoil.
 // It is as strict as an agent may be: wrong communities are not answered, and
 // requests it cannot decode fail the test.
 type fakeAgent struct {
 	t    testing.TB
-	conn *net.UDPConn
+	net  memnet.Packets
+	conn net.PacketConn
 
 	mu       sync.Mutex
-	vars     map[string]gosnmp.SnmpPDU // by dotted name
-	order    []oid                     // nil when out of date
+	vars     map[string]*variable // by dotted name
+	order    []*variable          // nil when out of date
 	requests int
 	most     int // bindings of the largest request
 
@@ -33,13 +38,23 @@ type fakeAgent struct {
 	edit   func(req, answer *gosnmp.SnmpPacket)
 }
 
+// oneWay is how long a datagram takes.
+const oneWay = 50 * time.Microsecond
+
+// bubble is a subtest on virtual time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 func newAgent(t testing.TB) *fakeAgent {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
+	a := &fakeAgent{t: t, vars: map[string]*variable{}}
+	a.net.Path = func(_, _ netip.AddrPort, _ []byte) (time.Duration, bool) { return oneWay, false }
+	var err error
+	if a.conn, err = a.net.Listen("192.0.2.1:161"); err != nil {
 		t.Fatal(err)
 	}
-	a := &fakeAgent{t: t, conn: conn, vars: map[string]gosnmp.SnmpPDU{}}
 	a.put(sysDescr.at(0), gosnmp.OctetString, []byte("Fake Switch OS 1.0"))
 	a.put(sysObjectID.at(0), gosnmp.ObjectIdentifier, ".1.3.6.1.4.1.99999.1")
 	a.put(sysUpTime.at(0), gosnmp.TimeTicks, uint32(100_000))
@@ -50,18 +65,26 @@ func newAgent(t testing.TB) *fakeAgent {
 		a.serve()
 	}()
 	t.Cleanup(func() {
-		conn.Close()
+		a.conn.Close()
 		<-done
 	})
 	return a
 }
 
+// variable is one object of the agent's MIB.
+type variable struct {
+	oid oid
+	pdu gosnmp.SnmpPDU
+}
+
 func (a *fakeAgent) put(o oid, kind gosnmp.Asn1BER, value any) {
 	name := o.dotted()
-	if _, have := a.vars[name]; !have {
-		a.order = nil
+	if v, have := a.vars[name]; have {
+		v.pdu.Type, v.pdu.Value = kind, value
+		return
 	}
-	a.vars[name] = gosnmp.SnmpPDU{Name: name, Type: kind, Value: value}
+	a.order = nil
+	a.vars[name] = &variable{o, gosnmp.SnmpPDU{Name: name, Type: kind, Value: value}}
 }
 
 func (a *fakeAgent) drop(o oid) {
@@ -155,7 +178,7 @@ func (a *fakeAgent) serve() {
 	buf := make([]byte, 1<<16)
 	decoder := &gosnmp.GoSNMP{}
 	for {
-		n, from, err := a.conn.ReadFromUDPAddrPort(buf)
+		n, from, err := a.conn.ReadFrom(buf)
 		if err != nil {
 			return
 		}
@@ -165,7 +188,7 @@ func (a *fakeAgent) serve() {
 			continue
 		}
 		for _, datagram := range a.handle(req) {
-			if _, err := a.conn.WriteToUDPAddrPort(datagram, from); err != nil {
+			if _, err := a.conn.WriteTo(datagram, from); err != nil {
 				return
 			}
 		}
@@ -219,28 +242,27 @@ func (a *fakeAgent) handle(req *gosnmp.SnmpPacket) [][]byte {
 
 func (a *fakeAgent) get(name string) gosnmp.SnmpPDU {
 	if v, ok := a.vars[name]; ok {
-		return v
+		return v.pdu
 	}
 	return gosnmp.SnmpPDU{Name: name, Type: gosnmp.NoSuchInstance}
 }
 
 func (a *fakeAgent) next(name string) gosnmp.SnmpPDU {
 	if a.order == nil {
-		for n := range a.vars {
-			o, _ := parseDotted(n)
-			a.order = append(a.order, o)
+		for _, v := range a.vars {
+			a.order = append(a.order, v)
 		}
-		slices.SortFunc(a.order, func(x, y oid) int { return slices.Compare(x, y) })
+		slices.SortFunc(a.order, func(x, y *variable) int { return slices.Compare(x.oid, y.oid) })
 	}
 	o, _ := parseDotted(name)
-	at, found := slices.BinarySearchFunc(a.order, o, func(x, y oid) int { return slices.Compare(x, y) })
+	at, found := slices.BinarySearchFunc(a.order, o, func(x *variable, o oid) int { return slices.Compare(x.oid, o) })
 	if found {
 		at++
 	}
 	if at == len(a.order) {
 		return gosnmp.SnmpPDU{Name: name, Type: gosnmp.EndOfMibView}
 	}
-	return a.vars[a.order[at].dotted()]
+	return a.order[at].pdu
 }
 
 func (a *fakeAgent) bulk(req *gosnmp.SnmpPacket) (list []gosnmp.SnmpPDU) {
@@ -259,11 +281,22 @@ func (a *fakeAgent) bulk(req *gosnmp.SnmpPacket) (list []gosnmp.SnmpPDU) {
 
 // config is a Source's for this agent.
 func (a *fakeAgent) config(ports ...string) Config {
-	at := a.conn.LocalAddr().(*net.UDPAddr)
 	return Config{
-		Device: "leaf1", Address: "127.0.0.1", Port: uint16(at.Port), Community: "public",
-		Timeout: 500 * time.Millisecond, Ports: ports, // thrice; tests of silence wait for its end
+		Device: "leaf1", Address: "192.0.2.1", Dial: a.net.Dial, Community: "public",
+		Timeout: 500 * time.Millisecond, Ports: ports,
 	}
+}
+
+// inMemory serves an agent of snmptest, and returns it with a Source's configuration for it.
+func inMemory(t testing.TB, n int, do snmptest.Behaviour) (*snmptest.Agent, Config) {
+	t.Helper()
+	var network memnet.Packets
+	conn, err := network.Listen("192.0.2.1:161")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := snmptest.Serve(t, conn, n, do)
+	return a, Config{Device: "leaf1", Address: "192.0.2.1", Dial: network.Dial, Community: snmptest.Community, Ports: a.Ports}
 }
 
 func open(t testing.TB, cfg Config) *Source {

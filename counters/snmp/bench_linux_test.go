@@ -113,7 +113,7 @@ func (l *libraryDecoder) exchange(ctx context.Context, p *pdu, a *answer) error 
 	if err := errors.Join(l.conn.SetReadDeadline(time.Now().Add(l.cfg.Timeout)), ctx.Err()); err != nil {
 		return err
 	}
-	a.sent = l.cfg.Now()
+	a.sent = time.Now()
 	if _, err := l.conn.Write(p.msg); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (l *libraryDecoder) exchange(ctx context.Context, p *pdu, a *answer) error 
 	if err != nil {
 		return err
 	}
-	a.received = l.cfg.Now()
+	a.received = time.Now()
 	packet, err := l.library.SnmpDecodePacket(l.buf[:n])
 	if err != nil || packet.RequestID != uint32(id) || packet.Community != string(l.cfg.Community) || packet.PDUType != gosnmp.GetResponse {
 		return errors.Join(ErrMalformed, err)

@@ -2,6 +2,7 @@ package snmp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -77,8 +78,8 @@ type Config struct {
 	// how late a link that went down is noticed at most.
 	Recheck time.Duration
 
-	// Now is the clock of the samples; nil is time.Now. It should be monotonic.
-	Now func() time.Time
+	// Dial opens a socket to the agent, as net.Dialer's DialContext does; nil is that one.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -124,8 +125,8 @@ func (c Config) withDefaults() (Config, error) {
 			c.Timeout = min(c.Timeout, max(c.Within*9/10/time.Duration(c.Retries+1), shortestTry))
 		}
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: c.Timeout}).DialContext
 	}
 	var errs []error
 	switch n := len(c.Community); {

@@ -8,13 +8,6 @@ import (
 	"github.com/csig-agent/csig/counters"
 )
 
-// clock is a clock that only the test moves.
-type clock struct{ t time.Time }
-
-func (c *clock) now() time.Time          { return c.t }
-func (c *clock) advance(d time.Duration) { c.t = c.t.Add(d) }
-func newClock() *clock                   { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
-
 // What happens to one port's counters between readings a second apart, and what the
 // estimator makes of it.
 func TestCounterFaults(t *testing.T) {
@@ -79,8 +72,8 @@ func TestCounterFaults(t *testing.T) {
 			want: []counters.State{counters.Discontinuity, counters.OK}, bits: 8 * 1200},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			a, c := newAgent(t), newClock()
+		bubble(t, tt.name, func(t *testing.T) {
+			a := newAgent(t)
 			p := base
 			if tt.start != nil {
 				tt.start(&p)
@@ -94,14 +87,12 @@ func TestCounterFaults(t *testing.T) {
 				a.scalar(sysUpTime, up)
 			}
 			tick(0)
-			cfg := a.config("swp1")
-			cfg.Now = c.now
-			s := open(t, cfg)
+			s := open(t, a.config("swp1"))
 			e := counters.NewEstimator(counters.EstimatorConfig{})
 			e.Update(mustRead(t, s)[0])
 			var est counters.Estimate
 			for i, step := range tt.steps {
-				c.advance(time.Second)
+				time.Sleep(time.Second)
 				step(&p)
 				tick(i + 1)
 				smp := mustRead(t, s)[0]
@@ -154,24 +145,5 @@ func TestUptime(t *testing.T) {
 				t.Errorf("restarted %v, want %v", got, tt.want)
 			}
 		})
-	}
-}
-
-// Our own clock, where it is not monotonic, may step: the readings continue.
-func TestOurClockSteps(t *testing.T) {
-	t.Parallel()
-	a, c := newAgent(t), newClock()
-	cfg := a.config(a.many(3)...)
-	cfg.Now = c.now
-	s := open(t, cfg)
-	e := counters.NewEstimator(counters.EstimatorConfig{})
-	e.Update(mustRead(t, s)[1])
-	for i, step := range []time.Duration{time.Second, -time.Hour, time.Second, time.Second} {
-		c.advance(step)
-		a.scalar(sysUpTime, uint32(100_000+100*i))
-		est := e.Update(mustRead(t, s)[1])
-		if want := step > 0; (est.State == counters.OK) != want {
-			t.Errorf("step %v: %v (%s)", step, est.State, est.Reason)
-		}
 	}
 }

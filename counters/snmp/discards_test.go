@@ -39,7 +39,7 @@ func TestDiscards(t *testing.T) {
 			{90_000, 100, 4, 0, 96, false}}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
 			a := newAgent(t)
 			p := tt.kind
 			p.name, p.octets, p.ucast, p.mbps = "swp1", 1<<40, 1<<40, 10_000
@@ -65,7 +65,7 @@ func TestDiscards(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not shown", func(t *testing.T) {
+	bubble(t, "not shown", func(t *testing.T) {
 		a := newAgent(t)
 		a.many(1)
 		a.with(func() { a.drop(ifOutDiscards.oid().at(1)) })
@@ -73,7 +73,7 @@ func TestDiscards(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("no multicast counters", func(t *testing.T) {
+	bubble(t, "no multicast counters", func(t *testing.T) {
 		a := newAgent(t)
 		a.many(1)
 		a.with(func() {

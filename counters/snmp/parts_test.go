@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gosnmp/gosnmp"
@@ -55,8 +55,7 @@ func TestFewBindings(t *testing.T) {
 	for name, limit := range limits {
 		for _, most := range []int{1, 2, 3, 4, 8, 11, 40} {
 			for _, when := range []string{"from the start", "later"} {
-				t.Run(fmt.Sprint(name, " ", most, " ", when), func(t *testing.T) {
-					t.Parallel()
+				bubble(t, fmt.Sprint(name, " ", most, " ", when), func(t *testing.T) {
 					a := newAgent(t)
 					s := open(t, a.config(a.many(20)...))
 					if when == "later" {
@@ -117,19 +116,16 @@ func TestPartsAreOfOneInstant(t *testing.T) {
 	const step = 10 * time.Millisecond // a request
 	for _, most := range []int{1, 2, 3, 4, 8, 11} {
 		for _, cache := range []int{1, 7, 31, 97} { // in requests
-			t.Run(fmt.Sprint(most, " bindings, refreshed each ", cache), func(t *testing.T) {
-				t.Parallel()
-				a, begin := newAgent(t), newClock().now()
-				var passed atomic.Int64
-				cfg := a.config(a.many(3)...)
-				cfg.Now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
-				s := open(t, cfg)
+			bubble(t, fmt.Sprint(most, " bindings, refreshed each ", cache), func(t *testing.T) {
+				a, begin := newAgent(t), time.Now()
+				a.net.Path = nil
+				s := open(t, a.config(a.many(3)...))
 				a.with(func() {
 					refuse(a, most, gosnmp.TooBig)
 					a.before = func(n int, _ *gosnmp.SnmpPacket) {
-						passed.Add(int64(step))
+						time.Sleep(step)
 						if n == 1 || n%cache == 0 {
-							now := uint64(passed.Load() / int64(step))
+							now := uint64(time.Since(begin) / step)
 							for i := range uint32(3) {
 								a.setLocked(i+1, fakePort{name: fmt.Sprintf("swp%d", i+1), octets: 1000 * now, ucast: 2 * now, mcast: 3 * now, bcast: 5 * now, mbps: 25_000})
 							}
@@ -187,8 +183,7 @@ func TestChangeBetweenParts(t *testing.T) {
 	}
 	for name, event := range events {
 		for _, most := range []int{1, 2, 4, 8, 11} {
-			t.Run(fmt.Sprint(name, ", ", most, " bindings"), func(t *testing.T) {
-				t.Parallel()
+			bubble(t, fmt.Sprint(name, ", ", most, " bindings"), func(t *testing.T) {
 				for after := 1; ; after++ { // requests of the reading before the event
 					a := newAgent(t)
 					s := open(t, a.config(a.many(2)...))
@@ -235,88 +230,90 @@ func TestChangeBetweenParts(t *testing.T) {
 
 // A port that is at fault does not make others be read in single bindings.
 func TestFaultIsNotSize(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool){
-		"genErr": func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool) {
-			a.status = func(req *gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
-				if has(req) {
-					return gosnmp.GenErr, 0
+	synctest.Test(t, func(t *testing.T) {
+		for name, fault := range map[string]func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool){
+			"genErr": func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool) {
+				a.status = func(req *gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
+					if has(req) {
+						return gosnmp.GenErr, 0
+					}
+					return 0, 0
 				}
-				return 0, 0
-			}
-		},
-		"nothing": func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool) {
-			a.edit = func(req, answer *gosnmp.SnmpPacket) {
-				if has(req) {
-					answer.Variables = nil
-				}
-			}
-		},
-	} {
-		a := newAgent(t)
-		s := open(t, a.config(a.many(40)...))
-		mustRead(t, s)
-		a.with(func() {
-			fault(a, func(req *gosnmp.SnmpPacket) bool {
-				for _, v := range req.Variables {
-					if v.Name == ifHCOutOctets.oid().at(7).dotted() {
-						return true
+			},
+			"nothing": func(a *fakeAgent, has func(req *gosnmp.SnmpPacket) bool) {
+				a.edit = func(req, answer *gosnmp.SnmpPacket) {
+					if has(req) {
+						answer.Variables = nil
 					}
 				}
-				return false
+			},
+		} {
+			a := newAgent(t)
+			s := open(t, a.config(a.many(40)...))
+			mustRead(t, s)
+			a.with(func() {
+				fault(a, func(req *gosnmp.SnmpPacket) bool {
+					for _, v := range req.Variables {
+						if v.Name == ifHCOutOctets.oid().at(7).dotted() {
+							return true
+						}
+					}
+					return false
+				})
 			})
-		})
-		for range 5 {
-			for i, smp := range read(t, s) {
-				if (smp.Err != nil) != (i == 6) {
-					t.Fatalf("%s: %+v", name, smp)
+			for range 5 {
+				for i, smp := range read(t, s) {
+					if (smp.Err != nil) != (i == 6) {
+						t.Fatalf("%s: %+v", name, smp)
+					}
 				}
 			}
+			if s.limit < rowOIDs {
+				t.Errorf("%s: limit %d", name, s.limit)
+			}
 		}
-		if s.limit < rowOIDs {
-			t.Errorf("%s: limit %d", name, s.limit)
-		}
-	}
+	})
 }
 
 // A reading that is too short for an agent that takes few bindings says so, and what to do.
 func TestTooFewBindingsForTheSchedule(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	s := open(t, a.config(a.many(50)...))
-	a.with(func() { refuse(a, 2, gosnmp.TooBig) })
-	mustRead(t, s)
-	seen := map[int]bool{}
-	for range 40 {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		a.with(func() {
-			first := a.requests
-			a.send = func(n int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
-				if n-first > 60 {
-					cancel(context.DeadlineExceeded)
-					return nil
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		s := open(t, a.config(a.many(50)...))
+		a.with(func() { refuse(a, 2, gosnmp.TooBig) })
+		mustRead(t, s)
+		seen := map[int]bool{}
+		for range 40 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			a.with(func() {
+				first := a.requests
+				a.send = func(n int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
+					if n-first > 60 {
+						cancel(context.DeadlineExceeded)
+						return nil
+					}
+					return [][]byte{msg}
 				}
-				return [][]byte{msg}
+			})
+			list, err := s.Read(ctx, nil)
+			cancel(nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-		list, err := s.Read(ctx, nil)
-		cancel(nil)
-		if err != nil {
-			t.Fatal(err)
+			for i, smp := range list {
+				if smp.Err == nil {
+					seen[i] = true
+					continue
+				}
+				if !errors.Is(smp.Err, ErrNoAnswer) || !strings.Contains(smp.Err.Error(), "takes 2 bindings a PDU") || !strings.Contains(smp.Err.Error(), "interval") || strings.Contains(smp.Err.Error(), "community") {
+					t.Fatal(smp.Err)
+				}
+			}
 		}
-		for i, smp := range list {
-			if smp.Err == nil {
-				seen[i] = true
-				continue
-			}
-			if !errors.Is(smp.Err, ErrNoAnswer) || !strings.Contains(smp.Err.Error(), "takes 2 bindings a PDU") || !strings.Contains(smp.Err.Error(), "interval") || strings.Contains(smp.Err.Error(), "community") {
-				t.Fatal(smp.Err)
-			}
+		if len(seen) != 50 {
+			t.Errorf("%d of 50 ports were read in turn", len(seen))
 		}
-	}
-	if len(seen) != 50 {
-		t.Errorf("%d of 50 ports were read in turn", len(seen))
-	}
+	})
 }
 
 // An agent that is silent to what is too much for it is read also where a reading is hardly
@@ -324,8 +321,7 @@ func TestTooFewBindingsForTheSchedule(t *testing.T) {
 func TestFewBindingsWithinAShortSchedule(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 2, 4, 11} {
-		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			t.Parallel()
+		bubble(t, fmt.Sprint(most), func(t *testing.T) {
 			a := newAgent(t)
 			cfg := a.config(a.many(5)...)
 			cfg.Timeout, cfg.Retries = 60*time.Millisecond, 2
@@ -353,91 +349,94 @@ func TestFewBindingsWithinAShortSchedule(t *testing.T) {
 // ifTableLastChange is the last binding of a PDU: an answer that is cut short by it alone does
 // not pass for one without a change.
 func TestAnswersCutByTheLastBinding(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	cfg := a.config(a.many(50)...)
-	cfg.Recheck = time.Hour
-	s := open(t, cfg)
-	mustRead(t, s)
-	down := numbered(4)
-	down.oper = 2
-	a.set(4, down)
-	a.scalar(ifTableLastChange, 77)
-	a.with(func() {
-		a.edit = func(req, answer *gosnmp.SnmpPacket) {
-			if n := len(req.Variables); n > 20 {
-				answer.Variables = answer.Variables[:n-1]
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		cfg := a.config(a.many(50)...)
+		cfg.Recheck = time.Hour
+		s := open(t, cfg)
+		mustRead(t, s)
+		down := numbered(4)
+		down.oper = 2
+		a.set(4, down)
+		a.scalar(ifTableLastChange, 77)
+		a.with(func() {
+			a.edit = func(req, answer *gosnmp.SnmpPacket) {
+				if n := len(req.Variables); n > 20 {
+					answer.Variables = answer.Variables[:n-1]
+				}
 			}
+		})
+		if mustRead(t, s)[3].Up {
+			t.Error("the table changed and the status was not read")
 		}
 	})
-	if mustRead(t, s)[3].Up {
-		t.Error("the table changed and the status was not read")
-	}
 }
 
 // A scan, too, needs no more than a binding at a time.
 func TestScanWithFewBindings(t *testing.T) {
-	t.Parallel()
-	for name, limit := range limits {
-		for _, most := range []int{1, 3} {
-			a := newAgent(t)
-			cfg := a.config(a.many(20)...)
-			if name == "silent" {
-				cfg.Timeout, cfg.Retries = 100*time.Millisecond, 1
-			}
-			a.with(func() { limit(a, most) })
-			l, err := Scan(t.Context(), cfg)
-			if err != nil || len(l.Interfaces) != 20 {
-				t.Errorf("%s, %d bindings: %v, %+v", name, most, err, l)
-				continue
-			}
-			for _, row := range l.Interfaces {
-				if len(row.Wide) != 4 || row.Note != "" || row.Speed != 25e9 {
-					t.Errorf("%s, %d bindings: %+v", name, most, row)
+	synctest.Test(t, func(t *testing.T) {
+		for name, limit := range limits {
+			for _, most := range []int{1, 3} {
+				a := newAgent(t)
+				cfg := a.config(a.many(20)...)
+				if name == "silent" {
+					cfg.Timeout, cfg.Retries = 100*time.Millisecond, 1
+				}
+				a.with(func() { limit(a, most) })
+				l, err := Scan(t.Context(), cfg)
+				if err != nil || len(l.Interfaces) != 20 {
+					t.Errorf("%s, %d bindings: %v, %+v", name, most, err, l)
+					continue
+				}
+				for _, row := range l.Interfaces {
+					if len(row.Wide) != 4 || row.Note != "" || row.Speed != 25e9 {
+						t.Errorf("%s, %d bindings: %+v", name, most, row)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // Answers that are lost now and then, also all of a request, and an agent that now and then
 // is too busy, do not make PDUs of one port smaller.
 func TestLossIsNotSize(t *testing.T) {
-	t.Parallel()
-	for name, ail := range map[string]func(a *fakeAgent, now func() bool){
-		"loss": func(a *fakeAgent, now func() bool) {
-			a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
-				if now() {
-					return nil
+	synctest.Test(t, func(t *testing.T) {
+		for name, ail := range map[string]func(a *fakeAgent, now func() bool){
+			"loss": func(a *fakeAgent, now func() bool) {
+				a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
+					if now() {
+						return nil
+					}
+					return [][]byte{msg}
 				}
-				return [][]byte{msg}
-			}
-		},
-		"genErr": func(a *fakeAgent, now func() bool) {
-			a.status = func(*gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
-				if now() {
-					return gosnmp.GenErr, 0
+			},
+			"genErr": func(a *fakeAgent, now func() bool) {
+				a.status = func(*gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
+					if now() {
+						return gosnmp.GenErr, 0
+					}
+					return 0, 0
 				}
-				return 0, 0
+			},
+		} {
+			a := newAgent(t)
+			s := open(t, a.config(a.many(1)...))
+			mustRead(t, s)
+			s.cfg.Timeout = 20 * time.Millisecond
+			a.with(func() {
+				n := 0
+				ail(a, func() bool { n++; return n%19 < 3 })
+			})
+			good := 0
+			for range 30 {
+				if list, err := s.Read(t.Context(), nil); err == nil && list[0].Err == nil {
+					good++
+				}
 			}
-		},
-	} {
-		a := newAgent(t)
-		s := open(t, a.config(a.many(1)...))
-		mustRead(t, s)
-		s.cfg.Timeout = 20 * time.Millisecond
-		a.with(func() {
-			n := 0
-			ail(a, func() bool { n++; return n%19 < 3 })
-		})
-		good := 0
-		for range 30 {
-			if list, err := s.Read(t.Context(), nil); err == nil && list[0].Err == nil {
-				good++
+			if s.limit < rowOIDs || good < 20 {
+				t.Errorf("%s: limit %d, %d of 30 readings", name, s.limit, good)
 			}
 		}
-		if s.limit < rowOIDs || good < 20 {
-			t.Errorf("%s: limit %d, %d of 30 readings", name, s.limit, good)
-		}
-	}
+	})
 }

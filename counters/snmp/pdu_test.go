@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gosnmp/gosnmp"
 )
@@ -87,7 +88,7 @@ func TestFaultOfOnePort(t *testing.T) {
 		}, ErrType, "decoded"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
 			for _, when := range []string{"from the start", "first reading", "third reading"} {
 				a := newAgent(t)
 				ports := a.many(n)
@@ -146,7 +147,7 @@ func TestFaultOfOnePort(t *testing.T) {
 func TestTooBig(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{200, 64, 12} {
-		t.Run(fmt.Sprint(most), func(t *testing.T) {
+		bubble(t, fmt.Sprint(most), func(t *testing.T) {
 			a := newAgent(t)
 			tooBig := 0
 			a.status = func(req *gosnmp.SnmpPacket) (gosnmp.SNMPError, uint8) {
@@ -156,7 +157,7 @@ func TestTooBig(t *testing.T) {
 				}
 				return 0, 0
 			}
-			s := open(t, a.config(a.many(80)...))
+			s := open(t, a.config(a.many(30)...))
 			for range 20 {
 				for i, smp := range mustRead(t, s) {
 					if smp.Octets != 1000*uint64(i+1) {
@@ -181,84 +182,86 @@ func TestTooBig(t *testing.T) {
 // Truncated answers: fewer bindings than asked for, as GetBulk allows and some
 // agents do to Get.
 func TestPartialAnswers(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	a.edit = func(_, answer *gosnmp.SnmpPacket) {
-		answer.Variables = answer.Variables[:min(len(answer.Variables), 40)]
-	}
-	s := open(t, a.config(a.many(60)...))
-	for range 10 {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		a.edit = func(_, answer *gosnmp.SnmpPacket) {
+			answer.Variables = answer.Variables[:min(len(answer.Variables), 40)]
+		}
+		s := open(t, a.config(a.many(60)...))
+		for range 10 {
+			for i, smp := range mustRead(t, s) {
+				if smp.Octets != 1000*uint64(i+1) {
+					t.Fatalf("%+v", smp)
+				}
+			}
+		}
+		if s.limit > 64 {
+			t.Errorf("limit %d: it should have become smaller", s.limit)
+		}
+		// One binding only is enough; none at all is no port that can be read, and no 0.
+		a.with(func() {
+			a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = answer.Variables[:1] }
+		})
 		for i, smp := range mustRead(t, s) {
 			if smp.Octets != 1000*uint64(i+1) {
 				t.Fatalf("%+v", smp)
 			}
 		}
-	}
-	if s.limit > 64 {
-		t.Errorf("limit %d: it should have become smaller", s.limit)
-	}
-	// One binding only is enough; none at all is no port that can be read, and no 0.
-	a.with(func() {
-		a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = answer.Variables[:1] }
-	})
-	for i, smp := range mustRead(t, s) {
-		if smp.Octets != 1000*uint64(i+1) {
-			t.Fatalf("%+v", smp)
+		a.with(func() {
+			a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = nil }
+		})
+		for _, smp := range read(t, s) {
+			if !errors.Is(smp.Err, ErrMissing) {
+				t.Errorf("%+v", smp)
+			}
 		}
-	}
-	a.with(func() {
-		a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = nil }
-	})
-	for _, smp := range read(t, s) {
-		if !errors.Is(smp.Err, ErrMissing) {
-			t.Errorf("%+v", smp)
-		}
-	}
-	// More than was asked for is no answer to the question.
-	a.with(func() {
-		a.edit = func(_, answer *gosnmp.SnmpPacket) {
-			answer.Variables = append(answer.Variables, answer.Variables[0])
+		// More than was asked for is no answer to the question.
+		a.with(func() {
+			a.edit = func(_, answer *gosnmp.SnmpPacket) {
+				answer.Variables = append(answer.Variables, answer.Variables[0])
+			}
+		})
+		for _, smp := range read(t, s) {
+			if !errors.Is(smp.Err, ErrMalformed) {
+				t.Errorf("%+v", smp)
+			}
 		}
 	})
-	for _, smp := range read(t, s) {
-		if !errors.Is(smp.Err, ErrMalformed) {
-			t.Errorf("%+v", smp)
-		}
-	}
 }
 
 // An agent that answers large requests with sysUpTime alone is asked in smaller ones, and
 // a port that it never answers for is not asked for without end.
 func TestAnswersCutToTheFirstBinding(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	s := open(t, a.config(a.many(40)...))
-	mustRead(t, s)
-	a.with(func() {
-		a.edit = func(req, answer *gosnmp.SnmpPacket) {
-			if len(req.Variables) > 30 {
-				answer.Variables = answer.Variables[:1]
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		s := open(t, a.config(a.many(40)...))
+		mustRead(t, s)
+		a.with(func() {
+			a.edit = func(req, answer *gosnmp.SnmpPacket) {
+				if len(req.Variables) > 30 {
+					answer.Variables = answer.Variables[:1]
+				}
+			}
+		})
+		for i, smp := range mustRead(t, s) {
+			if smp.Octets != 1000*uint64(i+1) {
+				t.Fatalf("%+v", smp)
 			}
 		}
-	})
-	for i, smp := range mustRead(t, s) {
-		if smp.Octets != 1000*uint64(i+1) {
-			t.Fatalf("%+v", smp)
+		before := 0
+		a.with(func() {
+			before = a.requests
+			a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = nil }
+		})
+		for _, smp := range read(t, s) {
+			if !errors.Is(smp.Err, ErrMissing) {
+				t.Errorf("%+v", smp)
+			}
 		}
-	}
-	before := 0
-	a.with(func() {
-		before = a.requests
-		a.edit = func(_, answer *gosnmp.SnmpPacket) { answer.Variables = nil }
-	})
-	for _, smp := range read(t, s) {
-		if !errors.Is(smp.Err, ErrMissing) {
-			t.Errorf("%+v", smp)
-		}
-	}
-	a.with(func() {
-		if n := a.requests - before; n > 4*40 {
-			t.Errorf("%d requests for 40 ports without an answer", n)
-		}
+		a.with(func() {
+			if n := a.requests - before; n > 4*40 {
+				t.Errorf("%d requests for 40 ports without an answer", n)
+			}
+		})
 	})
 }

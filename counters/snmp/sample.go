@@ -38,7 +38,7 @@ func (s *Source) sample(p *port) counters.Sample {
 		p.fail(final, ErrMissing)
 	}
 	if p.problem != fine {
-		out.At = s.cfg.Now()
+		out.At = time.Now()
 		out.Err = s.portError(p.err)
 		return out
 	}

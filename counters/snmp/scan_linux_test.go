@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gosnmp/gosnmp"
@@ -102,16 +103,16 @@ func withPorts(cfg Config, ports ...string) Config {
 
 // A device without LLDP says so, and its interfaces are listed all the same.
 func TestScanWithoutLLDP(t *testing.T) {
-	t.Parallel()
-	a := snmptest.Start(t, 3, nil)
-	cfg := Config{Device: "leaf1", Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Ports: []string{"swp1"}}
-	l, err := Scan(t.Context(), cfg)
-	if err != nil || len(l.Interfaces) != 3 || len(l.Neighbors) != 0 || !slices.Equal(l.Notes, []string{"neighbours: it answers nothing about LLDP"}) {
-		t.Errorf("%+v, %v", l, err)
-	}
-	if _, _, err := open(t, cfg).Neighbors(t.Context()); !errors.Is(err, counters.ErrNoLLDP) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, cfg := inMemory(t, 3, nil)
+		l, err := Scan(t.Context(), cfg)
+		if err != nil || len(l.Interfaces) != 3 || len(l.Neighbors) != 0 || !slices.Equal(l.Notes, []string{"neighbours: it answers nothing about LLDP"}) {
+			t.Errorf("%+v, %v", l, err)
+		}
+		if _, _, err := open(t, cfg).Neighbors(t.Context()); !errors.Is(err, counters.ErrNoLLDP) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // No device, however hostile, makes a scan take longer than its context, or puts anything on a
@@ -119,15 +120,15 @@ func TestScanWithoutLLDP(t *testing.T) {
 func TestScanHostile(t *testing.T) {
 	t.Parallel()
 	for name, do := range snmptest.Hostile() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := snmptest.Start(t, 40, do)
+		bubble(t, name, func(t *testing.T) {
+			a, cfg := inMemory(t, 40, do)
+			cfg.Timeout = 100 * time.Millisecond
 			a.Neighbor(1, "\x1b[2Jspine1\r\n", "swp\x00")
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			began := time.Now()
-			l, err := Scan(ctx, Config{Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Timeout: 100 * time.Millisecond})
-			if took := time.Since(began); took > 4*time.Second {
+			l, err := Scan(ctx, cfg)
+			if took := time.Since(began); took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if text := fmt.Sprintf("%+v %v", l, err); strings.ContainsAny(text, "\x1b\r\n\x00") {

@@ -140,7 +140,7 @@ func (s *Source) arm(ctx context.Context) (done func(), err error) {
 			return nil, err
 		}
 		if s.cfg.Version == V3 {
-			s.sess = &v3{cfg: &s.cfg, conn: &watched{Conn: conn, now: s.cfg.Now}}
+			s.sess = &v3{cfg: &s.cfg, conn: &watched{Conn: conn}}
 		} else {
 			s.sess = &v2c{cfg: &s.cfg, conn: conn, buf: make([]byte, 2048)}
 		}
@@ -178,7 +178,7 @@ func (s *Source) read(ctx context.Context) error {
 	}
 	s.extra = 32 + 4*len(s.plan.full)
 
-	lean := s.lean() && s.checked.Add(s.cfg.Recheck).After(s.cfg.Now()) && s.lastChange == s.guard
+	lean := s.lean() && s.checked.Add(s.cfg.Recheck).After(time.Now()) && s.lastChange == s.guard
 	requests, cols := s.plan.full, (*port).fullColumns
 	if lean {
 		requests, cols = s.plan.lean, (*port).leanColumns
@@ -191,7 +191,7 @@ func (s *Source) read(ctx context.Context) error {
 		}
 	}
 	if !lean {
-		s.checked, s.guard = s.cfg.Now(), s.lastChange
+		s.checked, s.guard = time.Now(), s.lastChange
 	}
 	if err := s.pass(ctx, s.turn(requests)); err != nil || ctx.Err() != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Source) read(ctx context.Context) error {
 					s.later = append(s.later, int32(i))
 				}
 			}
-			s.checked, s.guard = s.cfg.Now(), s.lastChange
+			s.checked, s.guard = time.Now(), s.lastChange
 		}
 		if err := s.retryInParts(ctx, s.later); err != nil {
 			return s.partly(s.ended(ctx, err))

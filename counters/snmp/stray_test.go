@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gosnmp/gosnmp"
@@ -37,57 +38,59 @@ func strays(msg []byte) [][]byte {
 // No datagram that is no answer ends an exchange, shifts it to another answer or costs
 // a retry, and request-ids cannot be foreseen.
 func TestStrayDatagrams(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	cfg := a.config(a.many(3)...)
-	cfg.Timeout, cfg.Retries = 5*time.Second, -1
-	s := open(t, cfg)
-	var ids []uint32
-	var late []byte
-	a.with(func() {
-		a.before = func(n int, req *gosnmp.SnmpPacket) {
-			ids = append(ids, req.RequestID)
-			a.put(ifHCOutOctets.oid().at(1), gosnmp.Counter64, uint64(n))
-		}
-		a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
-			out := append(strays(msg), late, msg)
-			late = msg
-			return out
-		}
-	})
-	last := uint64(0)
-	for range 20 {
-		list := mustRead(t, s)
-		if list[0].Octets <= last || list[1].Octets != 2000 || list[2].Octets != 3000 {
-			t.Errorf("%+v after %d", list, last)
-		}
-		last = list[0].Octets
-	}
-	a.with(func() {
-		slices.Sort(ids)
-		near := 0
-		for i := 1; i < len(ids); i++ {
-			if ids[i]-ids[i-1] < 1<<10 {
-				near++
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		cfg := a.config(a.many(3)...)
+		cfg.Timeout, cfg.Retries = 5*time.Second, -1
+		s := open(t, cfg)
+		var ids []uint32
+		var late []byte
+		a.with(func() {
+			a.before = func(n int, req *gosnmp.SnmpPacket) {
+				ids = append(ids, req.RequestID)
+				a.put(ifHCOutOctets.oid().at(1), gosnmp.Counter64, uint64(n))
 			}
+			a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte {
+				out := append(strays(msg), late, msg)
+				late = msg
+				return out
+			}
+		})
+		last := uint64(0)
+		for range 20 {
+			list := mustRead(t, s)
+			if list[0].Octets <= last || list[1].Octets != 2000 || list[2].Octets != 3000 {
+				t.Errorf("%+v after %d", list, last)
+			}
+			last = list[0].Octets
 		}
-		if near > 2 || ids[0] < firstID {
-			t.Errorf("request-ids that can be foreseen: %d", ids)
-		}
+		a.with(func() {
+			slices.Sort(ids)
+			near := 0
+			for i := 1; i < len(ids); i++ {
+				if ids[i]-ids[i-1] < 1<<10 {
+					near++
+				}
+			}
+			if near > 2 || ids[0] < firstID {
+				t.Errorf("request-ids that can be foreseen: %d", ids)
+			}
+		})
 	})
 }
 
 // Strays alone are no answer, and say what they are.
 func TestNothingButStrays(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	cfg := a.config(a.many(1)...)
-	cfg.Timeout, cfg.Retries = 50*time.Millisecond, -1
-	s := open(t, cfg)
-	a.with(func() { a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte { return strays(msg) } })
-	if _, err := s.Read(t.Context(), nil); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, ErrMalformed) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t)
+		cfg := a.config(a.many(1)...)
+		cfg.Timeout, cfg.Retries = 50*time.Millisecond, -1
+		s := open(t, cfg)
+		a.with(func() { a.send = func(_ int, _ *gosnmp.SnmpPacket, msg []byte) [][]byte { return strays(msg) } })
+		if _, err := s.Read(t.Context(), nil); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // meddler passes datagrams on to an agent and back, with strays in front of each

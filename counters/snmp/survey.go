@@ -55,7 +55,7 @@ var errUnlisted = fmt.Errorf("%w yet: it is still being looked up", ErrNoPort)
 // survey finds out where the ports are and what the agent has of them. Ports
 // whose row did not change keep what is known of them unless all is set.
 func (s *Source) survey(ctx context.Context, all bool) error {
-	now := s.cfg.Now()
+	now := time.Now()
 	q := s.inquiry
 	if q == nil || all && !q.all || q.asked && q.boot != s.boot || now.Sub(q.began) > longestInquiry || now.Before(q.began) {
 		q = &inquiry{all: all, began: now}
@@ -434,7 +434,7 @@ func (s *Source) dueSurvey() bool {
 	if s.inquiry != nil {
 		return true
 	}
-	since := s.cfg.Now().Sub(s.surveyed)
+	since := time.Since(s.surveyed)
 	due := false
 	for i := range s.ports {
 		p := &s.ports[i]

@@ -44,8 +44,7 @@ type v2c struct {
 // dial returns a connected UDP socket: the kernel drops what other hosts send
 // to it, and reports a port where nothing listens.
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
-	d := net.Dialer{Timeout: cfg.Timeout}
-	conn, err := d.DialContext(ctx, "udp", cfg.endpoint())
+	conn, err := cfg.Dial(ctx, "udp", cfg.endpoint())
 	if err != nil {
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
@@ -69,7 +68,6 @@ func (c *v2c) prepare(p *pdu) error {
 func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 	id := randomID()
 	binary.BigEndian.PutUint32(p.msg[p.idAt:], uint32(id))
-	// The kernel's own clock, whatever the clock of the samples is.
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.cfg.Timeout)); err != nil {
 		return fmt.Errorf("set a deadline: %w", err)
 	}
@@ -77,7 +75,7 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.sent = c.cfg.Now()
+	a.sent = time.Now()
 	_, err := c.conn.Write(p.msg)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		// It is the answer to an earlier request; the agent may be back.
@@ -95,7 +93,7 @@ func (c *v2c) exchange(ctx context.Context, p *pdu, a *answer) error {
 			}
 			return err
 		}
-		a.received = c.cfg.Now()
+		a.received = time.Now()
 		mine, err := a.parse(c.buf[:n], id, c.cfg.Community)
 		if mine && err != nil && n == len(c.buf) && n < maxDatagram {
 			c.buf = make([]byte, min(2*n, maxDatagram))

@@ -37,8 +37,7 @@ func (v *v3) client(ctx context.Context) (*gosnmp.GoSNMP, error) {
 		level = gosnmp.AuthNoPriv
 	}
 	g := &gosnmp.GoSNMP{
-		Target:        c.Address,
-		Port:          c.Port,
+		Target:        "127.0.0.1",
 		Version:       gosnmp.Version3,
 		Context:       ctx,
 		Timeout:       c.Timeout,
@@ -54,8 +53,9 @@ func (v *v3) client(ctx context.Context) (*gosnmp.GoSNMP, error) {
 			PrivacyPassphrase:        string(c.PrivPassphrase),
 		},
 	}
-	// Connect initialises more than the socket; the socket is replaced by ours,
-	// which can be interrupted and knows when things happened.
+	// Connect initialises more than the socket; the socket, which is connected with nothing,
+	// is replaced by ours, which can be interrupted and knows when things happened.
+	g.UseUnconnectedUDPSocket = true
 	if err := g.Connect(); err != nil {
 		return nil, fmt.Errorf("start SNMPv3: %w", err)
 	}
@@ -231,7 +231,6 @@ func (v *v3) close() error { return v.conn.Close() }
 type watched struct {
 	net.Conn
 	ctx            context.Context // of the running exchange
-	now            func() time.Time
 	sent, received time.Time
 	last           []byte // the last datagram
 	id             int32  // msgID of the last request
@@ -248,7 +247,7 @@ func (w *watched) SetDeadline(t time.Time) error {
 }
 
 func (w *watched) Write(b []byte) (int, error) {
-	w.sent = w.now()
+	w.sent = time.Now()
 	w.id, _ = msgID(b)
 	n, err := w.Conn.Write(b)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -262,7 +261,7 @@ func (w *watched) Write(b []byte) (int, error) {
 func (w *watched) Read(b []byte) (int, error) {
 	for range maxStrays {
 		n, err := w.Conn.Read(b)
-		w.received = w.now()
+		w.received = time.Now()
 		if err == nil {
 			if id, ok := msgID(b[:n]); !ok || id != w.id {
 				continue

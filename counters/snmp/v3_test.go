@@ -5,30 +5,25 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gosnmp/gosnmp"
 )
 
-// reporter is an SNMPv3 engine that answers every request with a report.
-func reporter(t *testing.T, counter string) uint16 {
+// report answers every request to a socket with a report, as an SNMPv3 engine.
+func report(t *testing.T, conn net.PacketConn, counter string) {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		buf := make([]byte, 1<<16)
 		for n := uint32(1); ; n++ {
-			size, from, err := conn.ReadFromUDPAddrPort(buf)
+			size, from, err := conn.ReadFrom(buf)
 			if err != nil {
 				return
 			}
 			req, err := (&gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: "u"}}).SnmpDecodePacket(buf[:size])
 			if err != nil {
-				t.Errorf("reporter: %v", err)
+				t.Errorf("engine: %v", err)
 				continue
 			}
 			answer := &gosnmp.SnmpPacket{
@@ -40,10 +35,10 @@ func reporter(t *testing.T, counter string) uint16 {
 			}
 			msg, err := answer.MarshalMsg()
 			if err != nil {
-				t.Errorf("reporter: %v", err)
+				t.Errorf("engine: %v", err)
 				return
 			}
-			if _, err := conn.WriteToUDPAddrPort(msg, from); err != nil {
+			if _, err := conn.WriteTo(msg, from); err != nil {
 				return
 			}
 		}
@@ -52,7 +47,6 @@ func reporter(t *testing.T, counter string) uint16 {
 		conn.Close()
 		<-done
 	})
-	return uint16(conn.LocalAddr().(*net.UDPAddr).Port)
 }
 
 // An engine that does nothing but report never makes a reading, and never a loop.
@@ -72,8 +66,9 @@ func TestReports(t *testing.T) {
 		{"something else", ".1.3.6.1.6.3.99.1.0", ErrMalformed, ""},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			cfg := Config{Address: "127.0.0.1", Port: reporter(t, tt.counter), Version: V3, User: "u", Ports: []string{"swp1"}, Timeout: 200 * time.Millisecond}
+		bubble(t, tt.name, func(t *testing.T) {
+			conn, cfg := silentAgent(t, V3)
+			report(t, conn, tt.counter)
 			s := open(t, cfg)
 			for range 2 {
 				list, err := s.Read(t.Context(), nil)

@@ -1,5 +1,5 @@
-// Package snmptest has SNMPv2c agents for tests, on the loopback: one that answers as
-// it should, and every kind of hostile one.
+// Package snmptest has SNMPv2c agents for tests, on the loopback or in memory: one that answers
+// as it should, and every kind of hostile one.
 package snmptest
 
 import (
@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,11 +21,11 @@ const Community = "public"
 // Agent is an agent with some ports, swp1 and so on, each of which sends 1,000 frames of
 // 1,000 octets a second on a link of 1 Gbit/s.
 type Agent struct {
-	Port  uint16 // UDP, of 127.0.0.1
+	Port  uint16 // UDP
 	Ports []string
 
 	t     testing.TB
-	conn  *net.UDPConn
+	conn  net.PacketConn
 	began time.Time
 	do    Behaviour
 	mib   []object // in lexicographic order
@@ -42,23 +43,36 @@ type object struct {
 	value func(a *Agent) (gosnmp.Asn1BER, any)
 }
 
-// Start serves an agent of n ports until the test ends. do may be nil.
+// Start serves an agent of n ports on the loopback until the test ends. do may be nil.
 func Start(t testing.TB, n int, do Behaviour) *Agent {
 	t.Helper()
-	var ports []string
+	return StartPorts(t, do, names(n)...)
+}
+
+func names(n int) (ports []string) {
 	for i := range n {
 		ports = append(ports, fmt.Sprintf("swp%d", i+1))
 	}
-	return StartPorts(t, do, ports...)
+	return ports
 }
 
 // StartPorts is Start with ports of these names.
 func StartPorts(t testing.TB, do Behaviour, ports ...string) *Agent {
 	t.Helper()
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, conn, do, ports)
+}
+
+// Serve is Start on a socket of the caller's, also one in memory.
+func Serve(t testing.TB, conn net.PacketConn, n int, do Behaviour) *Agent {
+	t.Helper()
+	return serve(t, conn, do, names(n))
+}
+
+func serve(t testing.TB, conn net.PacketConn, do Behaviour, ports []string) *Agent {
 	a := &Agent{
 		Port: uint16(conn.LocalAddr().(*net.UDPAddr).Port), t: t, conn: conn, do: do,
 		began: time.Now().Add(-time.Hour), stop: make(chan struct{}),
@@ -118,11 +132,11 @@ func (a *Agent) fill(ports []string) {
 }
 
 func dotted(arcs []int) string {
-	s := ""
+	s := make([]byte, 0, 4*len(arcs))
 	for _, v := range arcs {
-		s += fmt.Sprintf(".%d", v)
+		s = strconv.AppendInt(append(s, '.'), int64(v), 10)
 	}
-	return s
+	return string(s)
 }
 
 func arcsOf(name string) (arcs []int) {
@@ -141,7 +155,7 @@ func arcsOf(name string) (arcs []int) {
 func (a *Agent) serve() {
 	buf := make([]byte, 1<<16)
 	for {
-		n, from, err := a.conn.ReadFromUDPAddrPort(buf)
+		n, from, err := a.conn.ReadFrom(buf)
 		if err != nil {
 			return
 		}
@@ -164,7 +178,7 @@ func (a *Agent) serve() {
 		a.mu.Unlock()
 		send := func() {
 			for _, b := range append(e.Before, e.Datagrams...) {
-				if _, err := a.conn.WriteToUDPAddrPort(b, from); err != nil {
+				if _, err := a.conn.WriteTo(b, from); err != nil {
 					return
 				}
 			}
