@@ -27,6 +27,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 	file string
 	dir  string
+
+	signed int64
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -66,8 +68,9 @@ func writePEM(t testing.TB, dir, name, kind string, der []byte) string {
 
 // issue writes a certificate for a host and its key, valid until then.
 func (a *authority) issue(name string, until time.Time) (certFile, keyFile string) {
+	a.signed++
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		SerialNumber: big.NewInt(1 + a.signed), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

@@ -80,9 +80,6 @@ type Config struct {
 	// Dial connects to Address; nil is net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Now is the clock of this side; nil is time.Now. It should be monotonic.
-	Now func() time.Time
-
 	// silence is how long a stream may be without any message before it is
 	// opened again; 0 is 30 s, or 10 intervals where that is longer.
 	silence    time.Duration
@@ -115,8 +112,5 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(defaultMaxBackoff, c.Backoff))
 	c.silence = cmp.Or(c.silence, max(defaultSilence, 10*c.Interval))
 	c.maxMessage = cmp.Or(c.maxMessage, defaultMaxMessage)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	return c, nil
 }

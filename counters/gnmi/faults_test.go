@@ -5,11 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 var onlyProto = []pb.Encoding{pb.Encoding_PROTO}
@@ -41,7 +42,7 @@ func TestDroppedStream(t *testing.T) {
 		{"what would be a refusal at the start", status.Error(codes.InvalidArgument, "confused"), false},
 		{"the same before sync", status.Error(codes.InvalidArgument, "confused"), true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
 			var streams atomic.Int64
 			srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
 				n := int(streams.Add(1))
@@ -59,7 +60,7 @@ func TestDroppedStream(t *testing.T) {
 				}
 				return hold(stream)
 			}}
-			s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+			s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
 			var epoch uint64
 			until(t, s, "the fourth stream brings its sample", func(got []counters.Sample, err error) bool {
 				// What a stream brought remains true while the next is opened.
@@ -81,30 +82,27 @@ func TestDroppedStream(t *testing.T) {
 }
 
 func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	d := newDevice(t, "e1")
-	d.send("e1", 1000, 1)
-	g := serveOn(t, l, d)
-	s := open(t, Config{Device: "leaf1", Address: address, Ports: []string{"e1"}, MaxBackoff: 50 * time.Millisecond})
-	read(t, s)
-	g.Stop()
-	until(t, s, "its absence shows", func(_ []counters.Sample, err error) bool {
-		if err != nil && (!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
-			t.Errorf("error %v, want ErrNoAnswer of leaf1", err)
-		}
-		return err != nil
+	synctest.Test(t, func(t *testing.T) {
+		var at atomic.Pointer[memnet.Listener]
+		at.Store(memnet.Listen(address))
+		d := newDevice(t, "e1")
+		d.send("e1", 1000, 1)
+		g := serveOn(t, at.Load(), d)
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return at.Load().Dial(ctx) }
+		s := open(t, Config{Device: "leaf1", Dial: dial, Ports: []string{"e1"}, MaxBackoff: 50 * time.Millisecond})
+		read(t, s)
+		g.Stop()
+		until(t, s, "its absence shows", func(_ []counters.Sample, err error) bool {
+			if err != nil && (!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
+				t.Errorf("error %v, want ErrNoAnswer of leaf1", err)
+			}
+			return err != nil
+		})
+		at.Store(memnet.Listen(address))
+		d.send("e1", 1, 0)
+		serveOn(t, at.Load(), d)
+		until(t, s, "it is back", octets(1001))
 	})
-	if l, err = net.Listen("tcp", address); err != nil {
-		t.Fatal(err)
-	}
-	d.send("e1", 1, 0)
-	serveOn(t, l, d)
-	until(t, s, "it is back", octets(1001))
 }
 
 func TestUnreachable(t *testing.T) {
@@ -130,181 +128,158 @@ func TestUnreachable(t *testing.T) {
 
 // A peer that accepts the connection and then says nothing.
 func TestMuteTarget(t *testing.T) {
-	t.Parallel()
-	for _, plain := range []bool{true, false} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { _, _ = io.Copy(io.Discard, c) }()
+	synctest.Test(t, func(t *testing.T) {
+		for _, plain := range []bool{true, false} {
+			l := memnet.Listen(address) // where nobody accepts
+			cfg := Config{Dial: l.DialContext, Ports: []string{"e1"}, Timeout: 100 * time.Millisecond}
+			if !plain {
+				cfg.TLS.SkipVerify = true
 			}
-		}()
-		cfg := Config{Address: l.Addr().String(), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond}
-		if !plain {
-			cfg.TLS.SkipVerify = true
+			if _, err := tryRead(open(t, cfg)); !errors.Is(err, ErrNoAnswer) {
+				t.Errorf("plain %t: %v, want ErrNoAnswer", plain, err)
+			}
 		}
-		if _, err := tryRead(open(t, cfg)); !errors.Is(err, ErrNoAnswer) {
-			t.Errorf("plain %t: %v, want ErrNoAnswer", plain, err)
-		}
-	}
+	})
 }
 
 func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Timeout: time.Second})
-	if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
-		t.Errorf("error %v, want ErrNoAnswer after the timeout", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Timeout: time.Second})
+		if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
+			t.Errorf("error %v, want ErrNoAnswer after the timeout", err)
+		}
+	})
 }
 
 // A stream that goes silent is opened again.
 func TestStuckStream(t *testing.T) {
-	t.Parallel()
-	var streams atomic.Int64
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		n := int(streams.Add(1))
-		if err := errors.Join(send(stream, portNote(time.Now(), "e1", 1000*n, n)), sendSync(stream)); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		var streams atomic.Int64
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			n := int(streams.Add(1))
+			if err := errors.Join(send(stream, portNote(time.Now(), "e1", 1000*n, n)), sendSync(stream)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, silence: 100 * time.Millisecond})
+		until(t, s, "another stream brings its sample", octets(2000))
+		if e := s.Info().LastError; !strings.Contains(e, "100ms") {
+			t.Errorf("last error %q", e)
 		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, silence: 100 * time.Millisecond})
-	until(t, s, "another stream brings its sample", octets(2000))
-	if e := s.Info().LastError; !strings.Contains(e, "100ms") {
-		t.Errorf("last error %q", e)
-	}
+	})
 }
 
 func TestLateSync(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
-			return err
-		}
-		<-release
-		if err := errors.Join(send(stream, portNote(time.Now(), "e2", 2000, 2)), sendSync(stream)); err != nil {
-			return err
-		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: unhurried})
-	// Before it, it is unknown whether there is an e2.
-	for deadline := time.Now().Add(patience); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		got, err := s.Read(ctx, nil)
-		cancel()
-		if err == nil && got[0].Octets == 1000 && got[1].Err != nil {
-			break
-		}
-		// On a busy machine e1's sample is still on its way.
-		if early := errors.Is(err, ErrNoAnswer) || err == nil && got[0].Err != nil; !early || time.Now().After(deadline) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+				return err
+			}
+			<-release
+			if err := errors.Join(send(stream, portNote(time.Now(), "e2", 2000, 2)), sendSync(stream)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: unhurried})
+		// Before it, it is unknown whether there is an e2.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if got, err := s.Read(ctx, nil); err != nil || got[0].Octets != 1000 || got[1].Err == nil {
 			t.Errorf("at the end of the context: %+v, %v, want e1 and an error for e2", got, err)
-			break
 		}
-	}
-	close(release)
-	until(t, s, "the rest comes", func(got []counters.Sample, err error) bool { return err == nil && got[1].Octets == 2000 })
+		close(release)
+		until(t, s, "the rest comes", func(got []counters.Sample, err error) bool { return err == nil && got[1].Octets == 2000 })
+	})
 }
 
 func TestSyncThatNeverComes(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: time.Second, Interval: unhurried})
+		got := read(t, s)
+		if got[0].Octets != 1000 || !errors.Is(got[1].Err, ErrMissing) {
+			t.Errorf("after the timeout: %+v", got)
 		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: time.Second, Interval: unhurried})
-	got := read(t, s)
-	if got[0].Octets != 1000 || !errors.Is(got[1].Err, ErrMissing) {
-		t.Errorf("after the timeout: %+v", got)
-	}
+	})
 }
 
 // Sync before the first sample: the ports are not missing yet.
 func TestEarlySync(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		if err := sendSync(stream); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			if err := sendSync(stream); err != nil {
+				return err
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-stream.Context().Done():
+			}
+			if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+			t.Errorf("first sample %+v", got)
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-stream.Context().Done():
-		}
-		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
-			return err
-		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
-	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
-		t.Errorf("first sample %+v", got)
-	}
+	})
 }
 
 func TestHugeMessage(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		n := portNote(time.Now(), "e1", 1000, 1)
-		n.Update = append(n.Update, &pb.Update{Path: interfacePath("", "e1", "state/description"),
-			Val: &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", 1<<20)}}})
-		if err := errors.Join(send(stream, n), sendSync(stream)); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			n := portNote(time.Now(), "e1", 1000, 1)
+			n.Update = append(n.Update, &pb.Update{Path: interfacePath("", "e1", "state/description"),
+				Val: &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", 1<<20)}}})
+			if err := errors.Join(send(stream, n), sendSync(stream)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		dial := serve(t, srv)
+		if got := read(t, open(t, Config{Dial: dial, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
+			t.Errorf("below the limit: %+v", got)
 		}
-		return hold(stream)
-	}}
-	address := serve(t, srv)
-	if got := read(t, open(t, Config{Address: address, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
-		t.Errorf("below the limit: %+v", got)
-	}
-	_, err := tryRead(open(t, Config{Address: address, Ports: []string{"e1"}, maxMessage: 1 << 20}))
-	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
-		t.Errorf("above the limit: %v, want ErrTooLarge and what to do", err)
-	}
+		_, err := tryRead(open(t, Config{Dial: dial, Ports: []string{"e1"}, maxMessage: 1 << 20}))
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
+			t.Errorf("above the limit: %v, want ErrTooLarge and what to do", err)
+		}
+	})
 }
 
 func TestLogin(t *testing.T) {
-	t.Parallel()
-	ca := newAuthority(t)
-	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
-	var attempts atomic.Int64
-	inner := newDevice(t, "e1")
-	srv := &guarded{device: inner, attempts: &attempts}
-	address := serve(t, srv, ca.server(cert, key, false))
-	t.Run("right", func(t *testing.T) {
-		s := open(t, Config{Address: address, Ports: []string{"e1"}, TLS: TLS{CAFile: ca.file}, Username: "csig", Password: "hush"})
-		read(t, s)
+	secured := func(t *testing.T) (attempts *atomic.Int64, cfg Config) {
+		ca := newAuthority(t)
+		cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
+		attempts = new(atomic.Int64)
+		srv := &guarded{device: newDevice(t, "e1"), attempts: attempts}
+		return attempts, Config{
+			Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, false)), Ports: []string{"e1"},
+			TLS: TLS{CAFile: ca.file}, Username: "csig", Password: "hush",
+		}
+	}
+	bubble(t, "right", func(t *testing.T) {
+		_, cfg := secured(t)
+		read(t, open(t, cfg))
 	})
 	for _, tt := range []struct {
-		name string
-		cfg  Config
-	}{
-		{"wrong password", Config{Username: "csig", Password: "Hush"}},
-		{"no user", Config{}},
-		{"wrong password, Get", Config{Username: "csig", Password: "Hush", Mode: Get}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			attempts.Store(0)
-			// How long it is watched: as long as a target that is merely broken is
-			// asked five times.
-			var others atomic.Int64
-			broken := open(t, Config{Ports: []string{"e1"}, MaxBackoff: 5 * time.Millisecond,
-				Address: serve(t, &script{encodings: onlyProto, subscribe: func(*pb.SubscriptionList, pb.GNMI_SubscribeServer) error {
-					others.Add(1)
-					return status.Error(codes.Internal, "broken")
-				}})})
-			tt.cfg.Device, tt.cfg.Address, tt.cfg.Ports, tt.cfg.TLS.CAFile = "leaf1", address, []string{"e1"}, ca.file
-			s := open(t, tt.cfg)
+		name, user string
+		mode       Mode
+	}{{"wrong password", "csig", ""}, {"no user", "", ""}, {"wrong password, Get", "csig", Get}} {
+		bubble(t, tt.name, func(t *testing.T) {
+			attempts, cfg := secured(t)
+			cfg.Username, cfg.Password, cfg.Mode = tt.user, "Hush", tt.mode
+			s := open(t, cfg)
 			for range 5 {
 				_, err := tryRead(s)
 				if !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "device leaf1") || !strings.Contains(err.Error(), "compare username") {
@@ -314,15 +289,20 @@ func TestLogin(t *testing.T) {
 					t.Fatal("the password is in the error")
 				}
 			}
-			until(t, broken, "it was asked five times", func([]counters.Sample, error) bool { return others.Load() >= 5 })
-			if n := attempts.Load(); n != 1 {
-				t.Errorf("%d attempts, want 1 until MaxBackoff has passed: accounts get locked", n)
+			for _, want := range []int64{1, 2} {
+				if n := attempts.Load(); n != want {
+					t.Errorf("%d attempts, want %d until MaxBackoff has passed: accounts get locked", n, want)
+				}
+				time.Sleep(defaultMaxBackoff * 5 / 4) // one by now, and two are further apart than half of it
 			}
 		})
 	}
-	t.Run("not over plaintext by accident", func(t *testing.T) {
+	bubble(t, "not over plaintext by accident", func(t *testing.T) {
 		// What protects the password is that TLS is the default.
-		s, err := New(Config{Address: serve(t, inner), Ports: []string{"e1"}, Username: "csig", Password: "hush", Backoff: time.Hour, MaxBackoff: time.Hour})
+		s, err := New(Config{
+			Address: address, Dial: serve(t, newDevice(t, "e1")), Ports: []string{"e1"}, Username: "csig", Password: "hush",
+			Backoff: time.Hour, MaxBackoff: time.Hour,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +345,10 @@ func (g *guarded) Subscribe(stream pb.GNMI_SubscribeServer) error {
 }
 
 func TestCertificates(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, testCertificates) // all of them are of its time
+}
+
+func testCertificates(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	hour := time.Now().Add(time.Hour)
 	good, goodKey := ca.issue("127.0.0.1", hour)
@@ -391,21 +374,20 @@ func TestCertificates(t *testing.T) {
 		{"mutual without ours", ca.server(good, goodKey, true), TLS{CAFile: ca.file}, ErrCertificate, nil, "certificate required"},
 		{"mutual with an expired one", ca.server(good, goodKey, true), TLS{CAFile: ca.file, CertFile: oldClient, KeyFile: oldClientKey}, ErrCertificate, nil, "expired"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d := newDevice(t, "e1")
-			s := open(t, Config{Address: serve(t, d, tt.server), Ports: []string{"e1"}, TLS: tt.tls})
-			if tt.want == nil {
-				read(t, s)
-				return
+		s := open(t, Config{Dial: serve(t, newDevice(t, "e1"), tt.server), Ports: []string{"e1"}, TLS: tt.tls})
+		if tt.want == nil {
+			if _, err := tryRead(s); err != nil {
+				t.Errorf("%s: %v", tt.name, err)
 			}
-			// A server that refuses the client's certificate may close the
-			// connection before its reason is read; the next attempt shows it.
-			until(t, s, fmt.Sprintf("the error is %v with %q", tt.want, tt.text), func(_ []counters.Sample, err error) bool {
-				if err == nil {
-					t.Fatal("no error")
-				}
-				return errors.Is(err, tt.want) && strings.Contains(err.Error(), tt.text) && (tt.as == nil || errors.As(err, tt.as))
-			})
+			continue
+		}
+		// A server that refuses the client's certificate may close the
+		// connection before its reason is read; the next attempt shows it.
+		until(t, s, fmt.Sprintf("%s: the error is %v with %q", tt.name, tt.want, tt.text), func(_ []counters.Sample, err error) bool {
+			if err == nil {
+				t.Fatalf("%s: no error", tt.name)
+			}
+			return errors.Is(err, tt.want) && strings.Contains(err.Error(), tt.text) && (tt.as == nil || errors.As(err, tt.as))
 		})
 	}
 	for _, tt := range []struct {
@@ -417,55 +399,55 @@ func TestCertificates(t *testing.T) {
 		{"a CA file without certificates", TLS{CAFile: goodKey}, "no certificate in it"},
 		{"key of another certificate", TLS{CertFile: client, KeyFile: goodKey}, "client certificate"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if _, err := New(Config{Address: "127.0.0.1:1", Ports: []string{"e1"}, TLS: tt.tls}); err == nil || !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("error %v, want one with %q", err, tt.text)
-			}
-		})
+		if _, err := New(Config{Address: address, Ports: []string{"e1"}, TLS: tt.tls}); err == nil || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.text)
+		}
 	}
 }
 
 // Damage to one notification is no reason to give up the stream.
 func TestDamagedNotifications(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		at := time.Now()
-		bad := []*pb.Notification{
-			{}, {Update: []*pb.Update{{}}}, {Update: []*pb.Update{nil}}, {Delete: []*pb.Path{nil, {Element: []string{"x"}}}}, //nolint:staticcheck // old form
-			{Timestamp: -5, Update: portNote(at, "e9", 1, 1).Update},
-			{Prefix: &pb.Path{Target: "x", Origin: "y"}, Update: portNote(at, "e1", 5, 5).Update},
-			{Update: []*pb.Update{{Path: interfacePath("", "e1", "state"), Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(`{"counters":{`)}}}}},
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			at := time.Now()
+			bad := []*pb.Notification{
+				{}, {Update: []*pb.Update{{}}}, {Update: []*pb.Update{nil}}, {Delete: []*pb.Path{nil, {Element: []string{"x"}}}}, //nolint:staticcheck // old form
+				{Timestamp: -5, Update: portNote(at, "e9", 1, 1).Update},
+				{Prefix: &pb.Path{Target: "x", Origin: "y"}, Update: portNote(at, "e1", 5, 5).Update},
+				{Update: []*pb.Update{{Path: interfacePath("", "e1", "state"), Val: &pb.TypedValue{Value: &pb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(`{"counters":{`)}}}}},
+			}
+			if err := errors.Join(send(stream, bad...), stream.Send(&pb.SubscribeResponse{}),
+				send(stream, portNote(at, "e1", 1000, 1)), sendSync(stream)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+			t.Errorf("sample %+v", got)
 		}
-		if err := errors.Join(send(stream, bad...), stream.Send(&pb.SubscribeResponse{}),
-			send(stream, portNote(at, "e1", 1000, 1)), sendSync(stream)); err != nil {
-			return err
+		if info := s.Info(); info.Invalid < 3 || info.LastInvalid == "" || info.Streams != 1 {
+			t.Errorf("info %+v", info)
 		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
-	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
-		t.Errorf("sample %+v", got)
-	}
-	if info := s.Info(); info.Invalid < 3 || info.LastInvalid == "" || info.Streams != 1 {
-		t.Errorf("info %+v", info)
-	}
+	})
 }
 
 func TestTargetName(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		if got := list.Prefix.Target; got != "leaf1" {
-			return status.Errorf(codes.Internal, "target %q", got)
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(list *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			if got := list.Prefix.Target; got != "leaf1" {
+				return status.Errorf(codes.Internal, "target %q", got)
+			}
+			mine, others := portNote(time.Now(), "e1", 1000, 1), portNote(time.Now(), "e1", 5, 5)
+			mine.Prefix, others.Prefix = &pb.Path{Target: "leaf1"}, &pb.Path{Target: "leaf2"}
+			if err := errors.Join(send(stream, mine, others), sendSync(stream)); err != nil {
+				return err
+			}
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, Interval: unhurried})
+		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
+			t.Errorf("sample %+v, want that of leaf1", got)
 		}
-		mine, others := portNote(time.Now(), "e1", 1000, 1), portNote(time.Now(), "e1", 5, 5)
-		mine.Prefix, others.Prefix = &pb.Path{Target: "leaf1"}, &pb.Path{Target: "leaf2"}
-		if err := errors.Join(send(stream, mine, others), sendSync(stream)); err != nil {
-			return err
-		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, Interval: unhurried})
-	if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
-		t.Errorf("sample %+v, want that of leaf1", got)
-	}
+	})
 }

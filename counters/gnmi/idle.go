@@ -41,11 +41,10 @@ func (e *evidence) advance(now time.Time, grace time.Duration) {
 // the row's values, where that is later than the row. A sampling target samples a
 // port at equal distances, so that instant is a whole number of them after the
 // row: once there is traffic again, the window has its true length.
-func (s *Source) idle(p *port) (at int64, local time.Time, ok bool) {
+func (s *Source) idle(p *port, now time.Time) (at int64, local time.Time, ok bool) {
 	if s.info.Repeats {
 		return 0, time.Time{}, false // silence is not idleness with this target
 	}
-	now := s.cfg.Now()
 	if s.live {
 		s.evidence.advance(now, s.grace())
 	}
@@ -66,10 +65,9 @@ func (s *Source) belief() time.Duration { return 10 * s.interval() }
 
 // silent lists the ports that are up and are to be asked about, though the stream is
 // complete: of which nothing is known any more, that stood still for long, or were busy.
-func (s *Source) silent(list []int) []int {
+func (s *Source) silent(now time.Time, list []int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.cfg.Now()
 	if !s.live || !s.pruneDue(now) {
 		return list
 	}
@@ -79,7 +77,7 @@ func (s *Source) silent(list []int) []int {
 			continue
 		}
 		silence := now.Sub(p.leaves[outOctets].arrived)
-		_, local, ok := s.idle(p)
+		_, local, ok := s.idle(p, now)
 		switch {
 		case !p.still && silence >= 3*s.interval()/2, silence >= s.belief(),
 			silence >= 3*s.interval() && (!ok || now.Sub(local) > 3*s.interval()):

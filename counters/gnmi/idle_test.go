@@ -56,7 +56,7 @@ func TestSuppressedUpdates(t *testing.T) {
 			b.take(leafNote(b.clock(), "e1", outOctets, octets, outPkts, 0))
 		}
 		b.pass(500 * time.Millisecond)
-		if silent := b.s.silent(nil); len(silent) > 0 {
+		if silent := b.s.silent(b.now, nil); len(silent) > 0 {
 			if asked++; silent[0] != 0 || len(silent) > 1 {
 				t.Fatalf("second %d: ports %v are asked about, want e1", i, silent)
 			}
@@ -104,7 +104,7 @@ func TestBusyPortThatIsNoLongerSampled(t *testing.T) {
 				b.take(leafNote(b.clock(), "e1", outOctets, i*125000, outPkts, 0))
 			}
 			b.pass(500 * time.Millisecond)
-			if answers && slices.Contains(b.s.silent(nil), 0) {
+			if answers && slices.Contains(b.s.silent(b.now, nil), 0) {
 				b.s.asked = true
 				b.s.take(leafNote(b.clock(), "e1", outOctets, i*125000+62500, outPkts, 0), b.now)
 				b.s.asked = false
@@ -138,7 +138,7 @@ func TestIdleIsNotForEver(t *testing.T) {
 		b.pass(100 * time.Millisecond)
 		s := b.read()[0]
 		b.pass(900 * time.Millisecond)
-		if asked := slices.Contains(b.s.silent(nil), 0); asked != (i >= 9) {
+		if asked := slices.Contains(b.s.silent(b.now, nil), 0); asked != (i >= 9) {
 			t.Errorf("second %d: asked %v", i, asked)
 		}
 		if silent := errors.Is(s.Err, ErrSilent); silent != (i >= 19) {

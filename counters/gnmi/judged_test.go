@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -95,10 +96,12 @@ func (d *stamping) serve(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer)
 	return err
 }
 
-// TestLongJudged reads targets whose notifications are late, early and of whole seconds: no load is further off than
-// is said of it. CSIG_JUDGED=150s is how long.
-func TestLongJudged(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t))
+// TestJudged reads targets whose notifications are late, early and of whole seconds: no load is further off than
+// is said of it. CSIG_JUDGED=1h is how long, on virtual time.
+func TestJudged(t *testing.T) { synctest.Test(t, testJudged) }
+
+func testJudged(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, 150*time.Second))
 	defer stop()
 	var judged []*refreshtest.Real
 	for n, test := range []struct {
@@ -119,7 +122,7 @@ func TestLongJudged(t *testing.T) {
 		for _, k := range d.truth {
 			truth = append(truth, k)
 		}
-		src := open(t, Config{Ports: d.ports, Interval: time.Second, Address: serve(t, &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: d.serve})})
+		src := open(t, Config{Ports: d.ports, Interval: time.Second, Dial: serve(t, &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: d.serve})})
 		judged = append(judged, &refreshtest.Real{Name: test.name, Source: src, Every: time.Second, Speed: refreshtest.Speed, Ports: d.ports, Truth: truth, Behind: d.behind})
 	}
 	refreshtest.Begin(ctx, t, judged)()

@@ -3,43 +3,28 @@ package gnmi
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 )
 
-// Over ten seconds of device time each sample that comes through OpenConfig's server is
-// the truth, each rate is exact, and a port that falls idle is seen to be.
+// Over ten seconds each sample that comes through OpenConfig's server is the truth, each rate is
+// exact, and a port that falls idle is seen to be.
 func TestAgainstOpenConfigServer(t *testing.T) {
-	t.Parallel()
-	for try := 1; ; try++ {
-		wrong, late := againstOpenConfigServer(t)
-		if len(wrong) == 0 {
-			return
-		}
-		// Where the sender or the reader is held up, samples are missing: the server
-		// sends the newest value of a leaf in the place of the one before.
-		if late < 250*time.Millisecond || try == 5 {
-			t.Fatal(strings.Join(wrong, "\n"))
-		}
-		t.Logf("%v late: %q; once more", late, wrong)
-	}
+	synctest.Test(t, testAgainstOpenConfigServer)
 }
 
-// againstOpenConfigServer is one run: what is wrong, and how late the machine was.
-func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) {
-	t.Helper()
+func testAgainstOpenConfigServer(t *testing.T) {
 	const interval = 100 * time.Millisecond
-	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	ca := newAuthority(t)
 	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
 	g, srv := gnmitest.NewGateway(t, "")
 	s := open(t, Config{
-		Device: "leaf1", Address: serve(t, srv, ca.server(cert, key, true)), Target: "leaf1", Interval: interval,
+		Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, true)), Target: "leaf1", Interval: interval,
 		TLS: TLS{CAFile: ca.file, CertFile: cert, KeyFile: key}, Ports: []string{"busy", "bursty", "absent"},
 	})
 
@@ -76,9 +61,6 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 				g.Update(n)
 			}
 			<-tick.C
-			mu.Lock()
-			late = max(late, time.Since(start)-time.Duration(k+1)*interval)
-			mu.Unlock()
 		}
 	}()
 
@@ -88,7 +70,6 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 	}
 	load := uint64(frames * (1250 + 20) * 8 * int(time.Second/interval))
 	seen := map[string]map[uint64]int{"busy": {}, "bursty": {}}
-	oldest := time.Duration(0)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for running := true; running; {
@@ -100,77 +81,76 @@ func againstOpenConfigServer(t *testing.T) (wrong []string, late time.Duration) 
 		for _, sample := range read(t, s) {
 			if sample.Port == "absent" {
 				if !errors.Is(sample.Err, ErrMissing) {
-					complain("absent: %v", sample.Err)
+					t.Errorf("absent: %v", sample.Err)
 				}
 				continue
 			}
 			if sample.Err != nil {
-				complain("%s: %v", sample.Port, sample.Err)
+				t.Errorf("%s: %v", sample.Port, sample.Err)
 				continue
 			}
 			mu.Lock()
 			want, ok := truth[sample.Port][sample.At.UnixNano()]
 			mu.Unlock()
 			if !ok || sample.Octets != want.octets || sample.Packets != want.packets {
-				complain("%s at %v: %d octets in %d packets, were %+v (sampled then: %t)", sample.Port, sample.At.Sub(start), sample.Octets, sample.Packets, want, ok)
+				t.Errorf("%s at %v: %d octets in %d packets, were %+v (sampled then: %t)", sample.Port, sample.At.Sub(start), sample.Octets, sample.Packets, want, ok)
 			}
-			if age := time.Since(sample.At); running {
-				oldest = max(oldest, age)
+			if age := time.Since(sample.At); running && age > 4*interval {
+				t.Errorf("%s: a sample of %v ago", sample.Port, age)
 			}
 			if e := est[sample.Port].Update(sample); e.State == counters.OK {
 				seen[sample.Port][e.Load()]++
 			} else if e.State != counters.First && e.State != counters.NoProgress {
-				complain("%s: %v: %s", sample.Port, e.State, e.Reason)
+				t.Errorf("%s: %v: %s", sample.Port, e.State, e.Reason)
 			}
 		}
 	}
-	if len(seen["busy"]) != 1 || seen["busy"][load] < samples/4 { // a busy machine reads less often
-		complain("busy: loads %v, want %d and nothing else", seen["busy"], load)
+	if len(seen["busy"]) != 1 || seen["busy"][load] < samples*9/10 {
+		t.Errorf("busy: loads %v, want %d and nothing else", seen["busy"], load)
 	}
-	if n := seen["bursty"]; n[load] < samples/10 || n[0] < samples/10 {
-		complain("bursty: loads %v, want %d and 0 about equally often", n, load)
+	if n := seen["bursty"]; n[load] < samples/4 || n[0] < samples/4 {
+		t.Errorf("bursty: loads %v, want %d and 0 about equally often", n, load)
 	}
 	info := s.Info()
-	t.Logf("%+v", info)
-	t.Logf("oldest sample: %v; bursty loads: %v", oldest, seen["bursty"])
 	if info.Repeats || info.Request != "sample, PROTO" || info.Invalid != 0 || info.OutOfOrder != 0 {
-		complain("info %+v", info)
+		t.Errorf("info %+v", info)
 	}
-	return wrong, max(late, oldest)
 }
 
 func TestOpenConfigServerDropsTheTarget(t *testing.T) {
-	t.Parallel()
-	g, srv := gnmitest.NewGateway(t, "openconfig")
-	s := open(t, Config{Device: "leaf1", Address: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, MaxBackoff: 20 * time.Millisecond})
-	g.Update(portNote(time.Now(), "e1", 1000, 1))
-	until(t, s, "a first sample comes", octets(1000))
-	g.Cache.Remove("leaf1")
-	until(t, s, "the target's absence shows", func(got []counters.Sample, err error) bool { return err != nil })
-	g.Cache.Add("leaf1")
-	g.Cache.Connect("leaf1")
-	g.Cache.Sync("leaf1")
-	g.Update(portNote(time.Now(), "e1", 2000, 2))
-	until(t, s, "it is back", octets(2000))
+	synctest.Test(t, func(t *testing.T) {
+		g, srv := gnmitest.NewGateway(t, "openconfig")
+		s := open(t, Config{Device: "leaf1", Dial: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, MaxBackoff: 20 * time.Millisecond})
+		g.Update(portNote(time.Now(), "e1", 1000, 1))
+		until(t, s, "a first sample comes", octets(1000))
+		g.Cache.Remove("leaf1")
+		until(t, s, "the target's absence shows", func(got []counters.Sample, err error) bool { return err != nil })
+		g.Cache.Add("leaf1")
+		g.Cache.Connect("leaf1")
+		g.Cache.Sync("leaf1")
+		g.Update(portNote(time.Now(), "e1", 2000, 2))
+		until(t, s, "it is back", octets(2000))
+	})
 }
 
 // A gateway may keep its paths under the origin openconfig, and then knows nothing of those
 // without one.
 func TestOpenConfigServerManyPorts(t *testing.T) {
-	t.Parallel()
-	g, srv := gnmitest.NewGateway(t, "openconfig")
-	var ports []string
-	for i := range 512 {
-		ports = append(ports, fmt.Sprintf("Ethernet%d", i))
-		g.Update(portNote(time.Now(), ports[i], 1000*i, i))
-	}
-	s := open(t, Config{Address: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
-	for i, sample := range read(t, s) {
-		if sample.Err != nil || sample.Octets != uint64(1000*i) || sample.Speed != 10e9 {
-			t.Fatalf("%+v", sample)
+	synctest.Test(t, func(t *testing.T) {
+		g, srv := gnmitest.NewGateway(t, "openconfig")
+		var ports []string
+		for i := range 512 {
+			ports = append(ports, fmt.Sprintf("Ethernet%d", i))
+			g.Update(portNote(time.Now(), ports[i], 1000*i, i))
 		}
-	}
-	if got := s.Info().Request; got != "sample, PROTO, all interfaces, origin openconfig" {
-		t.Errorf("asked for %q", got)
-	}
+		s := open(t, Config{Dial: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
+		for i, sample := range read(t, s) {
+			if sample.Err != nil || sample.Octets != uint64(1000*i) || sample.Speed != 10e9 {
+				t.Fatalf("%+v", sample)
+			}
+		}
+		if got := s.Info().Request; got != "sample, PROTO, all interfaces, origin openconfig" {
+			t.Errorf("asked for %q", got)
+		}
+	})
 }

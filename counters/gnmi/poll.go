@@ -56,7 +56,7 @@ func (s *Source) poll(ctx context.Context) error {
 	if again {
 		return s.poll(ctx)
 	}
-	now := s.cfg.Now()
+	now := time.Now()
 	if !s.speeds.IsZero() && now.Sub(s.speeds) < speedsEvery && !s.wasDown() {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 		}
 		return s.fetchSome(ctx, pt, ports[len(ports)/2:])
 	}
-	now := s.cfg.Now()
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	polled := s.info.Mode == Get
@@ -187,7 +187,7 @@ func (s *Source) fetchOnce(ctx context.Context, ports []int) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.asked = true
-		s.take(n, s.cfg.Now())
+		s.take(n, time.Now())
 		s.asked = false
 	})
 }

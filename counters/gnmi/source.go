@@ -142,7 +142,7 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = true
-	return s.samples(dst, s.cfg.Now()), nil
+	return s.samples(dst, time.Now()), nil
 }
 
 // samples appends a sample of each port to dst. The caller holds the lock.
@@ -181,7 +181,7 @@ func (s *Source) await(ctx context.Context) error {
 	defer deadline.Stop()
 	for {
 		s.mu.Lock()
-		done, err := s.ready(s.cfg.Now())
+		done, err := s.ready(time.Now())
 		some := s.some()
 		s.mu.Unlock()
 		if done || err != nil {
@@ -342,7 +342,7 @@ func (s *Source) sample(p *port, now time.Time) counters.Sample {
 		}
 		return out
 	}
-	if at, local, ok := s.idle(p); ok {
+	if at, local, ok := s.idle(p, now); ok {
 		// The target has sampled this port since, and found nothing new.
 		out.At, out.Local, out.Within = time.Unix(0, at), local, p.heldWithin
 		silent = now.Sub(local)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -25,7 +26,7 @@ func TestModesAndEncodings(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Auto, Sample, TargetDefined, Get} {
 		for _, enc := range []string{"", "PROTO", "JSON_IETF", "JSON"} {
-			t.Run(fmt.Sprintf("%v,%s", mode, enc), func(t *testing.T) {
+			bubble(t, fmt.Sprintf("%v,%s", mode, enc), func(t *testing.T) {
 				d := newDevice(t, "e1", "e2", "lag1")
 				d.with("lag1", func(i *oc.Interface) {
 					i.Ethernet = nil
@@ -35,7 +36,7 @@ func TestModesAndEncodings(t *testing.T) {
 				if enc != "" {
 					d.encodings = []pb.Encoding{pb.Encoding_ASCII, pb.Encoding(pb.Encoding_value[enc])}
 				}
-				s := open(t, Config{Address: serve(t, d), Mode: mode, Ports: []string{"e2", "lag1", "e1"}})
+				s := open(t, Config{Dial: serve(t, d), Mode: mode, Ports: []string{"e2", "lag1", "e1"}})
 				before := time.Now()
 				got := read(t, s)
 				for i, want := range []counters.Sample{
@@ -107,7 +108,7 @@ func TestFallback(t *testing.T) {
 		{"SAMPLE", []string{"e1"}, func(l *pb.SubscriptionList) bool { return has(l, sample) }, codes.Unimplemented, "target-defined, PROTO, containers"},
 		{"subscriptions", []string{"e1"}, func(*pb.SubscriptionList) bool { return true }, codes.Unimplemented, "get"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
 			d := newDevice(t, tt.ports...)
 			d.refuse = func(l *pb.SubscriptionList) error {
 				if tt.refuse(l) {
@@ -116,7 +117,7 @@ func TestFallback(t *testing.T) {
 				return nil
 			}
 			d.send("e1", 1234, 5)
-			s := open(t, Config{Address: serve(t, d), Ports: tt.ports})
+			s := open(t, Config{Dial: serve(t, d), Ports: tt.ports})
 			until(t, s, "a first sample comes", octets(1234))
 			if got := s.Info().Request; got != tt.want {
 				t.Errorf("asked for %q, want %q", got, tt.want)
@@ -140,8 +141,8 @@ func TestNoWayToRead(t *testing.T) {
 		{"no subscriptions, which are wanted", &script{encodings: []pb.Encoding{pb.Encoding_PROTO}}, Sample, ErrRefused, "mode sample"},
 		{"only an encoding of its own", &script{encodings: []pb.Encoding{pb.Encoding_ASCII}}, Auto, ErrEncoding, "ASCII"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := open(t, Config{Device: "leaf1", Address: serve(t, tt.srv), Mode: tt.mode, Ports: []string{"e1"}})
+		bubble(t, tt.name, func(t *testing.T) {
+			s := open(t, Config{Device: "leaf1", Dial: serve(t, tt.srv), Mode: tt.mode, Ports: []string{"e1"}})
 			_, err := tryRead(s)
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), "device leaf1") {
 				t.Errorf("error %v, want %v with %q", err, tt.want, tt.text)
@@ -156,7 +157,7 @@ func TestMissingPort(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Sample, TargetDefined, Get} {
 		for _, strict := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v,strict=%t", mode, strict), func(t *testing.T) {
+			bubble(t, fmt.Sprintf("%v,strict=%t", mode, strict), func(t *testing.T) {
 				d := newDevice(t, "e1", "e3")
 				if strict {
 					d.refuse = func(l *pb.SubscriptionList) error {
@@ -168,7 +169,7 @@ func TestMissingPort(t *testing.T) {
 						return nil
 					}
 				}
-				s := open(t, Config{Device: "leaf1", Address: serve(t, d), Mode: mode, Ports: []string{"e1", "e2", "e3"}})
+				s := open(t, Config{Device: "leaf1", Dial: serve(t, d), Mode: mode, Ports: []string{"e1", "e2", "e3"}})
 				got := read(t, s)
 				if got[0].Err != nil || got[2].Err != nil {
 					t.Errorf("the others: %v, %v", got[0].Err, got[2].Err)
@@ -204,117 +205,121 @@ func TestMissingPort(t *testing.T) {
 
 // A target that was upgraded, and does other things than before.
 func TestGetThatIsNoLongerThere(t *testing.T) {
-	t.Parallel()
-	d := newDevice(t, "e1")
-	var mu sync.Mutex
-	subscriptions := false
-	allowed := func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDevice(t, "e1")
+		var mu sync.Mutex
+		subscriptions := false
+		allowed := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return subscriptions
+		}
+		d.refuse = func(*pb.SubscriptionList) error {
+			if allowed() {
+				return nil
+			}
+			return status.Error(codes.Unimplemented, "no subscriptions")
+		}
+		d.refuseGet = func(*pb.GetRequest) error {
+			if !allowed() {
+				return nil
+			}
+			return status.Error(codes.Unimplemented, "no Get")
+		}
+		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
+		read(t, s)
+		if m := s.Info().Mode; m != Get {
+			t.Fatalf("mode %v", m)
+		}
 		mu.Lock()
-		defer mu.Unlock()
-		return subscriptions
-	}
-	d.refuse = func(*pb.SubscriptionList) error {
-		if allowed() {
-			return nil
+		subscriptions = true
+		mu.Unlock()
+		if _, err := tryRead(s); !errors.Is(err, ErrRefused) {
+			t.Errorf("without Get: %v, want ErrRefused", err)
 		}
-		return status.Error(codes.Unimplemented, "no subscriptions")
-	}
-	d.refuseGet = func(*pb.GetRequest) error {
-		if !allowed() {
-			return nil
-		}
-		return status.Error(codes.Unimplemented, "no Get")
-	}
-	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}})
-	read(t, s)
-	if m := s.Info().Mode; m != Get {
-		t.Fatalf("mode %v", m)
-	}
-	mu.Lock()
-	subscriptions = true
-	mu.Unlock()
-	if _, err := tryRead(s); !errors.Is(err, ErrRefused) {
-		t.Errorf("without Get: %v, want ErrRefused", err)
-	}
-	until(t, s, "there is a subscription", func(_ []counters.Sample, err error) bool {
-		return err == nil && s.Info().Mode == Sample
+		until(t, s, "there is a subscription", func(_ []counters.Sample, err error) bool {
+			return err == nil && s.Info().Mode == Sample
+		})
 	})
 }
 
 func TestGetInSmallerPieces(t *testing.T) {
-	t.Parallel()
-	var ports []string
-	for i := range 100 {
-		ports = append(ports, fmt.Sprintf("e%d", i))
-	}
-	d := newDevice(t, ports...)
-	for i, p := range ports {
-		d.send(p, uint64(i), 1)
-	}
-	d.encodings = []pb.Encoding{pb.Encoding_JSON_IETF}
-	s := open(t, Config{Address: serve(t, d), Mode: Get, maxMessage: 6000, Ports: ports})
-	for range 2 {
-		for i, g := range read(t, s) {
-			if g.Err != nil || g.Octets != uint64(i) || g.Speed != 10e9 {
-				t.Fatalf("%s: %+v", g.Port, g)
+	synctest.Test(t, func(t *testing.T) {
+		var ports []string
+		for i := range 100 {
+			ports = append(ports, fmt.Sprintf("e%d", i))
+		}
+		d := newDevice(t, ports...)
+		for i, p := range ports {
+			d.send(p, uint64(i), 1)
+		}
+		d.encodings = []pb.Encoding{pb.Encoding_JSON_IETF}
+		s := open(t, Config{Dial: serve(t, d), Mode: Get, maxMessage: 6000, Ports: ports})
+		for range 2 {
+			for i, g := range read(t, s) {
+				if g.Err != nil || g.Octets != uint64(i) || g.Speed != 10e9 {
+					t.Fatalf("%s: %+v", g.Port, g)
+				}
 			}
 		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.chunk >= mostPorts {
-		t.Errorf("still asks for %d ports at once, though the answers are too large", s.chunk)
-	}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.chunk >= mostPorts {
+			t.Errorf("still asks for %d ports at once, though the answers are too large", s.chunk)
+		}
+	})
 }
 
 func TestGetAsksForSpeedAfterAPortCameUp(t *testing.T) {
-	t.Parallel()
-	d := newDevice(t, "e1")
-	s := open(t, Config{Address: serve(t, d), Mode: Get, Ports: []string{"e1"}})
-	read(t, s)
-	read(t, s)
-	d.mu.Lock()
-	before := d.gets
-	d.mu.Unlock()
-	read(t, s)
-	d.mu.Lock()
-	if n := d.gets - before; n != 1 {
-		t.Errorf("a reading took %d Gets, want 1", n)
-	}
-	d.mu.Unlock()
-	d.with("e1", func(i *oc.Interface) { i.OperStatus = oc.Interface_OperStatus_DOWN })
-	read(t, s)
-	d.with("e1", func(i *oc.Interface) {
-		i.OperStatus = oc.Interface_OperStatus_UP
-		i.Ethernet.PortSpeed = oc.IfEthernet_ETHERNET_SPEED_SPEED_1GB
+	synctest.Test(t, func(t *testing.T) {
+		d := newDevice(t, "e1")
+		s := open(t, Config{Dial: serve(t, d), Mode: Get, Ports: []string{"e1"}})
+		read(t, s)
+		read(t, s)
+		d.mu.Lock()
+		before := d.gets
+		d.mu.Unlock()
+		read(t, s)
+		d.mu.Lock()
+		if n := d.gets - before; n != 1 {
+			t.Errorf("a reading took %d Gets, want 1", n)
+		}
+		d.mu.Unlock()
+		d.with("e1", func(i *oc.Interface) { i.OperStatus = oc.Interface_OperStatus_DOWN })
+		read(t, s)
+		d.with("e1", func(i *oc.Interface) {
+			i.OperStatus = oc.Interface_OperStatus_UP
+			i.Ethernet.PortSpeed = oc.IfEthernet_ETHERNET_SPEED_SPEED_1GB
+		})
+		if got := read(t, s)[0]; got.Speed != 1e9 {
+			t.Errorf("speed %d after the link came back at 1 Gbit/s", got.Speed)
+		}
 	})
-	if got := read(t, s)[0]; got.Speed != 1e9 {
-		t.Errorf("speed %d after the link came back at 1 Gbit/s", got.Speed)
-	}
 }
 
 // The stream of a target that leaves out unchanged values says nothing of an idle device; a
 // Get does.
 func TestIdleDeviceIsAskedWithGet(t *testing.T) {
-	t.Parallel()
-	d := newDevice(t, "e1")
-	d.suppress = true
-	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
-	first := read(t, s)[0].At
-	until(t, s, "an idle port's sample is newer", func(got []counters.Sample, err error) bool {
-		return err == nil && got[0].Err == nil && got[0].At.Sub(first) > 200*time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		d := newDevice(t, "e1")
+		d.suppress = true
+		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
+		first := read(t, s)[0].At
+		until(t, s, "an idle port's sample is newer", func(got []counters.Sample, err error) bool {
+			return err == nil && got[0].Err == nil && got[0].At.Sub(first) > 200*time.Millisecond
+		})
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.gets == 0 {
+			t.Error("without a Get, how?")
+		}
 	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.gets == 0 {
-		t.Error("without a Get, how?")
-	}
 }
 
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"Get", "subscription", "only aggregate-id", "only member", "none"} {
-		t.Run(way, func(t *testing.T) {
+		bubble(t, way, func(t *testing.T) {
 			d := newDevice(t, "e1", "e2", "e3", "e4", "lag1", "lag2")
 			want := map[string][]string{"lag1": {"e1", "e2"}, "lag2": {"e4"}}
 			for lag, ports := range want {
@@ -332,9 +337,9 @@ func TestMembers(t *testing.T) {
 			}
 			var s *Source
 			if way == "subscription" {
-				s = open(t, Config{Address: serve(t, onceOnly{d}), Ports: []string{"e1"}})
+				s = open(t, Config{Dial: serve(t, onceOnly{d}), Ports: []string{"e1"}})
 			} else {
-				s = open(t, Config{Address: serve(t, d), Ports: []string{"e1"}})
+				s = open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -364,21 +369,22 @@ func (o onceOnly) Subscribe(stream pb.GNMI_SubscribeServer) error {
 }
 
 func TestReadAfterClose(t *testing.T) {
-	t.Parallel()
-	d := newDevice(t, "e1")
-	s := open(t, Config{Address: serve(t, d), Ports: []string{"e1"}})
-	read(t, s)
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDevice(t, "e1")
+		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
+		read(t, s)
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if _, err := tryRead(s); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("Read after Close: %v", err)
-	}
-	if _, err := s.Members(context.Background()); err == nil {
-		t.Error("Members after Close did not fail")
-	}
+		if _, err := tryRead(s); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("Read after Close: %v", err)
+		}
+		if _, err := s.Members(context.Background()); err == nil {
+			t.Error("Members after Close did not fail")
+		}
+	})
 }
 
 func TestPortsThatCannotBeRead(t *testing.T) {
@@ -392,49 +398,41 @@ func TestPortsThatCannotBeRead(t *testing.T) {
 
 // A first reading that has to end returns the ports that have come.
 func TestReadingThatEndsWithSomeOfThePorts(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
-			return err
-		}
-		return hold(stream)
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: patience, Interval: unhurried})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			s.mu.Lock()
-			if s.some() {
-				cancel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			if err := send(stream, portNote(time.Now(), "e1", 1000, 1)); err != nil {
+				return err
 			}
-			s.mu.Unlock()
-			time.Sleep(time.Millisecond)
+			return hold(stream)
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: patience, Interval: unhurried})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got, err := s.Read(ctx, nil)
+		if err != nil || len(got) != 2 || got[0].Err != nil || got[0].Octets != 1000 || got[1].Err == nil {
+			t.Errorf("%+v, %v; want e1 and an error of e2", got, err)
 		}
-	}()
-	got, err := s.Read(ctx, nil)
-	if err != nil || len(got) != 2 || got[0].Err != nil || got[0].Octets != 1000 || got[1].Err == nil {
-		t.Errorf("%+v, %v; want e1 and an error of e2", got, err)
-	}
+	})
 }
 
 func TestReadHonoursItsContext(t *testing.T) {
-	t.Parallel()
-	srv := &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
-		<-stream.Context().Done()
-		return nil
-	}}
-	s := open(t, Config{Address: serve(t, srv), Ports: []string{"e1"}})
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	begin := time.Now()
-	_, err := s.Read(ctx, nil)
-	if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoAnswer) || took > patience/2 {
-		t.Errorf("after %v: %v", took, err)
-	}
-	ctx, cancel = context.WithCancel(context.Background())
-	cancel()
-	if _, err := s.Read(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error {
+			<-stream.Context().Done()
+			return nil
+		}}
+		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}})
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := s.Read(ctx, nil)
+		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoAnswer) || took > 50*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+		ctx, cancel = context.WithCancel(context.Background())
+		cancel()
+		if _, err := s.Read(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled: %v", err)
+		}
+	})
 }

@@ -29,7 +29,6 @@ func newBench(t interface {
 }, cfg Config) *bench {
 	b := &bench{t: t, now: time.Unix(1_800_000_000, 0), offset: -37 * time.Minute}
 	cfg.Address, cfg.Plaintext = "127.0.0.1:9339", true
-	cfg.Now = func() time.Time { return b.now }
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatalf("%v", err)

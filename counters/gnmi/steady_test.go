@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 func names(n int) []string {
@@ -69,19 +72,22 @@ func TestTakingAndReadingAllocateNothing(t *testing.T) {
 
 // A Source leaves nothing behind: no goroutine, whatever state it is closed in.
 func TestCloseLeavesNothingBehind(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Run("sources", func(t *testing.T) {
-		d := newDevice(t, "e1")
-		address := serve(t, d)
-		never := open(t, Config{Address: address, Ports: []string{"e1"}})
-		reading := open(t, Config{Address: address, Ports: []string{"e1"}})
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen(address)
+		serveOn(t, l, newDevice(t, "e1"))
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		never := open(t, Config{Dial: l.DialContext, Ports: []string{"e1"}})
+		reading := open(t, Config{Dial: l.DialContext, Ports: []string{"e1"}})
 		read(t, reading)
-		failing := open(t, Config{Address: "127.0.0.1:1", Ports: []string{"e1"}, Backoff: time.Hour, MaxBackoff: time.Hour})
+		closed := memnet.Listen(address)
+		closed.Close()
+		failing := open(t, Config{Dial: closed.DialContext, Ports: []string{"e1"}, Backoff: time.Hour, MaxBackoff: time.Hour})
 		if _, err := tryRead(failing); err == nil {
-			t.Error("something answers at port 1")
+			t.Error("something answers where nothing listens")
 		}
-		waiting := open(t, Config{Address: address, Ports: []string{"nowhere"}, Interval: time.Minute})
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		waiting := open(t, Config{Dial: l.DialContext, Ports: []string{"nowhere"}, Interval: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		_, _ = waiting.Read(ctx, nil)
 		for _, s := range []*Source{never, reading, failing, waiting} {
@@ -89,38 +95,34 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	})
-	deadline := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for runtime.NumGoroutine() > before {
-		select {
-		case <-tick.C:
-		case <-deadline:
+		synctest.Wait()
+		if n := runtime.NumGoroutine(); n > before {
 			buf := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, were %d:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			t.Fatalf("%d goroutines, were %d:\n%s", n, before, buf[:runtime.Stack(buf, true)])
 		}
-	}
+	})
 }
 
 // Info may be called while a stream runs and others read.
 func TestInfoBesideRead(t *testing.T) {
-	d := newDevice(t, names(8)...)
-	s := open(t, Config{Address: serve(t, d), Ports: names(8), Interval: 2 * time.Millisecond})
-	var stop atomic.Bool
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for !stop.Load() {
-			_ = s.Info()
-			runtime.Gosched()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDevice(t, names(8)...)
+		s := open(t, Config{Dial: serve(t, d), Ports: names(8), Interval: 2 * time.Millisecond})
+		var stop atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for !stop.Load() {
+				_ = s.Info()
+				runtime.Gosched()
+			}
+		}()
+		for range 50 {
+			read(t, s)
 		}
-	}()
-	for range 50 {
-		read(t, s)
-	}
-	stop.Store(true)
-	<-done
+		stop.Store(true)
+		<-done
+	})
 }
 
 // BenchmarkTake is the cost of one sample of 512 ports once it is decoded.
@@ -205,7 +207,12 @@ func BenchmarkStream(b *testing.B) {
 		}
 		return nil
 	}}
-	s := open(b, Config{Address: serve(b, srv), Ports: ports, Interval: time.Second})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	serveOn(b, l, srv)
+	s := open(b, Config{Address: l.Addr().String(), Ports: ports, Interval: time.Second})
 	dst := read(b, s)
 	first := dst[511].At
 	b.ReportAllocs()

@@ -186,7 +186,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 		} else {
 			watch.Reset(s.cfg.silence)
 		}
-		now := s.cfg.Now()
+		now := time.Now()
 		s.mu.Lock()
 		if !got {
 			got = true
@@ -244,7 +244,7 @@ func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
 			return
 		case <-t.C:
 		}
-		silent = s.silent(silent[:0])
+		silent = s.silent(time.Now(), silent[:0])
 		if len(silent) == 0 {
 			continue
 		}

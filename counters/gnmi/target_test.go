@@ -1,6 +1,7 @@
 package gnmi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // The OpenConfig server logs into files of the temporary folder, unless it is set
@@ -41,15 +44,24 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// serve runs a gNMI server until the test ends.
-func serve(t testing.TB, srv pb.GNMIServer, opts ...grpc.ServerOption) (address string) {
+// address is that of the targets in memory, and of their certificates.
+const address = "127.0.0.1:9339"
+
+// dialer connects with a target.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// bubble is a subtest on virtual time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// serve runs a gNMI server in memory until the test ends.
+func serve(t testing.TB, srv pb.GNMIServer, opts ...grpc.ServerOption) dialer {
+	t.Helper()
+	l := memnet.Listen(address)
 	serveOn(t, l, srv, opts...)
-	return l.Addr().String()
+	return l.DialContext
 }
 
 func serveOn(t testing.TB, l net.Listener, srv pb.GNMIServer, opts ...grpc.ServerOption) *grpc.Server {
@@ -76,6 +88,7 @@ func open(t testing.TB, cfg Config) *Source {
 	if cfg.Backoff == 0 {
 		cfg.Backoff = 5 * time.Millisecond
 	}
+	cfg.Address = cmp.Or(cfg.Address, address)
 	cfg.Plaintext = cfg.TLS == (TLS{})
 	s, err := New(cfg)
 	if err != nil {
@@ -206,7 +219,6 @@ type device struct {
 	refuse    func(*pb.SubscriptionList) error
 	refuseGet func(*pb.GetRequest) error
 	suppress  bool
-	now       func() time.Time
 
 	mu     sync.Mutex
 	dev    *oc.Device
@@ -217,7 +229,7 @@ type device struct {
 func newDevice(t testing.TB, ports ...string) *device {
 	d := &device{
 		encodings: []pb.Encoding{pb.Encoding_JSON, pb.Encoding_JSON_IETF, pb.Encoding_PROTO},
-		now:       time.Now, dev: &oc.Device{}, change: make(chan struct{}),
+		dev:       &oc.Device{}, change: make(chan struct{}),
 	}
 	for _, p := range ports {
 		i, err := d.dev.NewInterface(p)
@@ -267,7 +279,7 @@ func (d *device) Get(_ context.Context, req *pb.GetRequest) (*pb.GetResponse, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gets++
-	at := d.now().UnixNano()
+	at := time.Now().UnixNano()
 	var out []*pb.Notification
 	for _, p := range req.Path {
 		n := d.collect(at, p, req.Encoding, nil)
@@ -332,7 +344,7 @@ func (d *device) Subscribe(stream pb.GNMI_SubscribeServer) error {
 func (d *device) sample(list *pb.SubscriptionList, last map[string]string, which func(*pb.Subscription) bool) (notes []*pb.Notification, changed <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := d.now().UnixNano()
+	at := time.Now().UnixNano()
 	for _, sub := range list.Subscription {
 		if which(sub) {
 			notes = append(notes, d.collect(at, sub.Path, list.Encoding, last)...)

@@ -25,6 +25,8 @@ type Target struct {
 	Name string
 	// Alive is a target that sends its ports' counters beside what is wrong with it.
 	Alive bool
+	// Flood is a target that sends without a pause: what it costs is the time of a processor.
+	Flood bool
 
 	raw       func(net.Conn) // instead of gRPC; returns when the other side is gone
 	caps      func() ([]byte, error)
@@ -39,9 +41,16 @@ func (g *Target) Serve(t testing.TB, ports ...string) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.ServeOn(t, l, ports...)
+	return l.Addr().String()
+}
+
+// ServeOn is Serve on a listener of the caller's, also one in memory.
+func (g *Target) ServeOn(t testing.TB, l net.Listener, ports ...string) {
+	t.Helper()
 	if g.raw != nil {
 		serveRaw(t, l, g.raw)
-		return l.Addr().String()
+		return
 	}
 	srv := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2("proto")}), grpc.MaxConcurrentStreams(64))
 	srv.RegisterService(g.service(ports), g)
@@ -54,7 +63,6 @@ func (g *Target) Serve(t testing.TB, ports ...string) (address string) {
 		srv.Stop()
 		<-done
 	})
-	return l.Addr().String()
 }
 
 func serveRaw(t testing.TB, l net.Listener, serve func(net.Conn)) {

@@ -148,7 +148,7 @@ func Hostile() []Target {
 				}
 			}
 		}},
-		{Name: "endless pings", raw: func(c net.Conn) {
+		{Name: "endless pings", Flood: true, raw: func(c net.Conn) {
 			if preface(c) != nil {
 				return
 			}
@@ -190,10 +190,10 @@ func Hostile() []Target {
 			return nil
 		}},
 		{Name: "syncs, sends nothing wanted", subscribe: once(func([]string) [][]byte { return [][]byte{syncResponse} })},
-		{Name: "flood of updates without a request", subscribe: endless(nil, just(others))},
-		{Name: "flood of syncs", subscribe: endless(first, func([]string) [][]byte { return [][]byte{syncResponse} }), Alive: true},
-		{Name: "flood of empty messages", subscribe: endless(first, func([]string) [][]byte { return [][]byte{{}} }), Alive: true},
-		{Name: "flood of the same sample", subscribe: endless(first, func(ports []string) [][]byte { return first(ports)[:len(ports)] }), Alive: true},
+		{Name: "flood of updates without a request", Flood: true, subscribe: endless(nil, just(others))},
+		{Name: "flood of syncs", Flood: true, subscribe: endless(first, func([]string) [][]byte { return [][]byte{syncResponse} }), Alive: true},
+		{Name: "flood of empty messages", Flood: true, subscribe: endless(first, func([]string) [][]byte { return [][]byte{{}} }), Alive: true},
+		{Name: "flood of the same sample", Flood: true, subscribe: endless(first, func(ports []string) [][]byte { return first(ports)[:len(ports)] }), Alive: true},
 		{Name: "flood of large messages", subscribe: endless(first, just(&pb.Notification{Timestamp: 1, Update: []*pb.Update{{Path: path("x"), Val: text(strings.Repeat(long, 3))}}})), Alive: true},
 		{Name: "a message of 16 MiB", subscribe: endless(first, just(&pb.Notification{Timestamp: 1, Update: []*pb.Update{{Path: path("x"), Val: text(strings.Repeat(long, 16))}}})), Alive: true},
 		{Name: "two million elements in a path", subscribe: endless(first, func([]string) [][]byte { return [][]byte{emptyElements(2_000_000)} }), Alive: true},
