@@ -290,7 +290,7 @@ func (a *fakeAgent) config(ports ...string) Config {
 // inMemory serves an agent of snmptest, and returns it with a Source's configuration for it.
 func inMemory(t testing.TB, n int, do snmptest.Behaviour) (*snmptest.Agent, Config) {
 	t.Helper()
-	var network memnet.Packets
+	network := memnet.Packets{Path: func(_, _ netip.AddrPort, _ []byte) (time.Duration, bool) { return 2 * time.Millisecond, false }}
 	conn, err := network.Listen("192.0.2.1:161")
 	if err != nil {
 		t.Fatal(err)

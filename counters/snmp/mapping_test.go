@@ -28,14 +28,14 @@ func TestRenumbering(t *testing.T) {
 	}
 	for _, lean := range []time.Duration{0, time.Hour} {
 		bubble(t, fmt.Sprint("recheck ", lean), func(t *testing.T) {
-			const n = 60
+			const n = 40
 			a := newAgent(t)
 			cfg := a.config(a.many(n)...)
 			cfg.Recheck = lean
 			s := open(t, cfg)
 			rng := rand.New(rand.NewPCG(1, 2))
 			epochs := make([]uint64, n)
-			for round := range 60 {
+			for round := range 30 {
 				// Sometimes between readings, sometimes in the middle of one.
 				at := 0
 				a.with(func() { // the agent's goroutine draws, too

@@ -14,7 +14,7 @@ import (
 // way of reading is in use.
 func TestFaultOfOnePort(t *testing.T) {
 	t.Parallel()
-	const n, bad = 50, 23
+	const n, bad = 30, 23
 	tests := []struct {
 		name  string
 		fault func(a *fakeAgent)
@@ -157,7 +157,7 @@ func TestTooBig(t *testing.T) {
 				}
 				return 0, 0
 			}
-			s := open(t, a.config(a.many(30)...))
+			s := open(t, a.config(a.many(12)...))
 			for range 20 {
 				for i, smp := range mustRead(t, s) {
 					if smp.Octets != 1000*uint64(i+1) {
