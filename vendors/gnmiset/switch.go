@@ -26,8 +26,6 @@ type Config struct {
 
 	// Confirm is how long a change may take to be read back and confirmed; 0 is a minute.
 	Confirm time.Duration
-
-	Now func() time.Time // nil: time.Now
 }
 
 // defaultConfirm is longer than what is tried within it may take, with gNMI's timeouts.

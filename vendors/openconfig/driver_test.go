@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/inventory"
@@ -20,7 +22,7 @@ var ports = []string{"Ethernet1", "Ethernet2", "Ethernet3"}
 // connect opens connections with a target.
 func connect(t *octest.Target) func(context.Context) (*gnmi.Target, error) {
 	return func(context.Context) (*gnmi.Target, error) {
-		return gnmi.Connect(gnmi.Config{Device: "leaf1", Address: t.Address, Plaintext: true, Username: t.Username, Password: "secret"})
+		return gnmi.Connect(gnmi.Config{Device: "leaf1", Address: t.Address, Dial: t.Dial, Plaintext: true, Username: t.Username, Password: "secret"})
 	}
 }
 
@@ -58,32 +60,39 @@ func foreign(d *oc.Device) {
 
 // TestSetUp: a setup is one transaction, reads back, and leaves what was there before.
 func TestSetUp(t *testing.T) {
-	target := octest.New(ports...)
-	target.Serve(t)
-	target.Configure(foreign)
-	before := target.Config()
-	d := open(t, gnmiset.Config{Connect: connect(target)})
-	want := setup(0x88a8, ports...)
-	if err := d.Apply(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
-	if sets, _ := target.Sets(); sets != 1 || strings.Count(target.Config(), "TPID_0X88A8") < 3 || !strings.Contains(target.Config(), "to spine1") {
-		t.Errorf("%d Sets: %s", sets, target.Config())
-	}
-	have, err := d.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left, err := d.Diff(have, want); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v", left, err)
-	}
-	if err := d.SetMTU(t.Context(), "Ethernet2", 9100); err != nil {
-		t.Error(err)
-	}
-	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["Ethernet1"] != 1500 || mtus["Ethernet2"] != 9100 || !strings.Contains(target.Config(), `"mtu": 9114`) {
-		t.Errorf("%v, %v: %s", mtus, err, target.Config())
-	}
-	if err := d.Remove(t.Context()); err != nil || target.Config() != before {
-		t.Errorf("%v: %s, want %s", err, target.Config(), before)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		target := octest.New(ports...)
+		target.ServeMemory(t)
+		target.Configure(foreign)
+		before := target.Config()
+		d := open(t, gnmiset.Config{Connect: connect(target)})
+		want := setup(0x88a8, ports...)
+		if err := d.Apply(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		if sets, _ := target.Sets(); sets != 1 || strings.Count(target.Config(), "TPID_0X88A8") < 3 || !strings.Contains(target.Config(), "to spine1") {
+			t.Errorf("%d Sets: %s", sets, target.Config())
+		}
+		have, err := d.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := d.Diff(have, want); err != nil || len(left) > 0 {
+			t.Errorf("%v, %v", left, err)
+		}
+		target.Configure(func(dev *oc.Device) { dev.Interface["Ethernet3"].Tpid = 0 })
+		time.Sleep(time.Minute) // until the configuration is read again
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired.String(), "Ethernet3") || strings.Count(target.Config(), "TPID_0X88A8") < 3 {
+			t.Errorf("%+v, %v: %s", res, err, target.Config())
+		}
+		if err := d.SetMTU(t.Context(), "Ethernet2", 9100); err != nil {
+			t.Error(err)
+		}
+		if mtus, err := d.MTUs(t.Context()); err != nil || mtus["Ethernet1"] != 1500 || mtus["Ethernet2"] != 9100 || !strings.Contains(target.Config(), `"mtu": 9114`) {
+			t.Errorf("%v, %v: %s", mtus, err, target.Config())
+		}
+		if err := d.Remove(t.Context()); err != nil || target.Config() != before {
+			t.Errorf("%v: %s, want %s", err, target.Config(), before)
+		}
+	})
 }

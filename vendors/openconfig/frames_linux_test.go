@@ -2,9 +2,7 @@ package openconfig
 
 import (
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
@@ -30,7 +28,7 @@ func lab(t testing.TB) (*octest.Target, *plane.Plane) {
 			t.Error(err)
 		}
 	}
-	target.Serve(t)
+	target.ServeMemory(t)
 	target.Configure(foreign)
 	return target, p
 }
@@ -57,8 +55,7 @@ func passes(t testing.TB, p *plane.Plane, port int, tpid uint16) {
 // hold; a port that is not forwards the TPID that it had.
 func TestFrames(t *testing.T) {
 	target, p := lab(t)
-	now := time.Now()
-	d := open(t, gnmiset.Config{Connect: connect(target), Now: func() time.Time { return now }})
+	d := open(t, gnmiset.Config{Connect: connect(target)})
 	check := func(second, third uint16) {
 		t.Helper()
 		passes(t, p, 2, second)
@@ -75,9 +72,8 @@ func TestFrames(t *testing.T) {
 	check(0x88a8, 0x88a8)
 	target.Configure(func(dev *oc.Device) { dev.Interface["Ethernet3"].Tpid = 0 })
 	check(0x88a8, 0x8100)
-	now = now.Add(time.Hour)
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired.String(), "Ethernet3") {
-		t.Errorf("%+v, %v", res, err)
+	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
+		t.Fatal(err)
 	}
 	check(0x88a8, 0x88a8)
 	if err := d.Remove(t.Context()); err != nil {

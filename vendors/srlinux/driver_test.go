@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,7 @@ func lab(t testing.TB) (*octest.Target, *gnmiset.Driver) {
 	t.Helper()
 	target := octest.New(append([]string{"mgmt0"}, ports...)...)
 	target.Native, target.Most = true, 9500
-	target.Serve(t)
+	target.ServeMemory(t)
 	target.Configure(func(d *oc.Device) {
 		mtu, text := uint16(9000), "uplink"
 		d.Interface["ethernet-1/2"].Tpid, d.Interface["ethernet-1/2"].Mtu = oc.VlanTypes_TPID_TYPES_TPID_0X9100, &mtu
@@ -48,7 +49,7 @@ func lab(t testing.TB) (*octest.Target, *gnmiset.Driver) {
 func driver(t testing.TB, target *octest.Target, cfg gnmiset.Config) *gnmiset.Driver {
 	t.Helper()
 	cfg.Connect = func(context.Context) (*gnmi.Target, error) {
-		return gnmi.Connect(gnmi.Config{Device: "leaf1", Address: target.Address, Plaintext: true})
+		return gnmi.Connect(gnmi.Config{Device: "leaf1", Address: target.Address, Dial: target.Dial, Plaintext: true, Timeout: time.Minute})
 	}
 	d := Open(cfg)
 	t.Cleanup(func() {
@@ -89,73 +90,81 @@ func TestAnyOrder(t *testing.T) {
 // TestSRLinux: ports and aggregates have TPIDs, other interfaces do not; MTUs and the record
 // come and go with csig.
 func TestSRLinux(t *testing.T) {
-	target, d := lab(t)
-	before := target.Config()
-	f, err := d.Probe(t.Context())
-	if err != nil || strings.Join(f.Ports, " ") != strings.Join(ports, " ") || !f.SetupOnly {
-		t.Errorf("%v, %v", f.Ports, err)
-	}
-	if want := (vendors.Identity{Maker: "Nokia", Model: octest.Model, Version: octest.Version, Serial: octest.Serial}); f.Identity != want {
-		t.Errorf("it is %+v", f.Identity)
-	}
-	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.SetMTU(t.Context(), "ethernet-1/1", 9400); err != nil {
-		t.Error(err)
-	}
-	if mtus, err := d.MTUs(t.Context()); err != nil || mtus["ethernet-1/1"] != 9400 || mtus["ethernet-1/2"] != 8986 || mtus["lag1"] != 9218 || !strings.Contains(target.Config(), `"mtu": 9414`) {
-		t.Errorf("%v, %v: %s", mtus, err, target.Config())
-	}
-	if _, err := d.Update(t.Context(), nil, time.Minute); err != nil {
-		t.Error(err)
-	}
-	for name, tc := range map[string]struct {
-		err  error
-		want string
-	}{
-		"TPID":      {d.Apply(t.Context(), setup(0x9900, ports...)), "the domain's TPID is 0x9900"},
-		"interface": {d.Apply(t.Context(), setup(0x88a8, "mgmt0")), "no such port"},
-		"MTU":       {d.SetMTU(t.Context(), "lag1", 1400), "out of its range"},
-	} {
-		if !errors.As(tc.err, new(*vendors.PermanentError)) || !strings.Contains(tc.err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %s", name, tc.err, tc.want)
+	synctest.Test(t, func(t *testing.T) {
+		target, d := lab(t)
+		before := target.Config()
+		f, err := d.Probe(t.Context())
+		if err != nil || strings.Join(f.Ports, " ") != strings.Join(ports, " ") || !f.SetupOnly {
+			t.Errorf("%v, %v", f.Ports, err)
 		}
-	}
-	if err := d.Remove(t.Context()); err != nil || target.Config() != before {
-		t.Errorf("%v: csig off leaves %s", err, target.Config())
-	}
+		if want := (vendors.Identity{Maker: "Nokia", Model: octest.Model, Version: octest.Version, Serial: octest.Serial}); f.Identity != want {
+			t.Errorf("it is %+v", f.Identity)
+		}
+		if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.SetMTU(t.Context(), "ethernet-1/1", 9400); err != nil {
+			t.Error(err)
+		}
+		if mtus, err := d.MTUs(t.Context()); err != nil || mtus["ethernet-1/1"] != 9400 || mtus["ethernet-1/2"] != 8986 || mtus["lag1"] != 9218 || !strings.Contains(target.Config(), `"mtu": 9414`) {
+			t.Errorf("%v, %v: %s", mtus, err, target.Config())
+		}
+		target.Configure(func(dev *oc.Device) { dev.Interface["lag1"].Tpid = 0 })
+		time.Sleep(time.Minute) // until the configuration is read again
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !strings.Contains(res.Repaired.String(), "lag1") || tpids(target) != " 88A8 88A8 88A8" {
+			t.Errorf("%+v, %v: %s", res, err, tpids(target))
+		}
+		for name, tc := range map[string]struct {
+			err  error
+			want string
+		}{
+			"TPID":      {d.Apply(t.Context(), setup(0x9900, ports...)), "the domain's TPID is 0x9900"},
+			"interface": {d.Apply(t.Context(), setup(0x88a8, "mgmt0")), "no such port"},
+			"MTU":       {d.SetMTU(t.Context(), "lag1", 1400), "out of its range"},
+		} {
+			if !errors.As(tc.err, new(*vendors.PermanentError)) || !strings.Contains(tc.err.Error(), tc.want) {
+				t.Errorf("%s: %v, want %s", name, tc.err, tc.want)
+			}
+		}
+		if err := d.Remove(t.Context()); err != nil || target.Config() != before {
+			t.Errorf("%v: csig off leaves %s", err, target.Config())
+		}
+	})
 }
 
 // TestOnTrial: a change that a killed csig left unconfirmed is not built on, and goes back by
 // itself.
 func TestOnTrial(t *testing.T) {
-	target, d := lab(t)
-	before := target.Config()
-	target.Fault = func(rpc string) error {
-		if rpc == "Set done" || rpc == "Cancel" {
-			return status.Error(codes.Unavailable, "the connection is cut")
+	synctest.Test(t, func(t *testing.T) {
+		target, d := lab(t)
+		before := target.Config()
+		target.Fault = func(rpc string) error {
+			if rpc == "Set done" || rpc == "Cancel" {
+				return status.Error(codes.Unavailable, "the connection is cut")
+			}
+			return nil
 		}
-		return nil
-	}
-	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err == nil || target.Config() == before {
-		t.Fatal(err)
-	}
-	vendorstest.OnTrial(t, driver(t, target, gnmiset.Config{}), setup(0x88a8, ports...))
-	if target.Expire(); target.Config() != before {
-		t.Errorf("it has %s", target.Config())
-	}
+		if err := d.Apply(t.Context(), setup(0x88a8, ports...)); err == nil || target.Config() == before {
+			t.Fatal(err)
+		}
+		vendorstest.OnTrial(t, driver(t, target, gnmiset.Config{}), setup(0x88a8, ports...))
+		if target.Expire(); target.Config() != before {
+			t.Errorf("it has %s", target.Config())
+		}
+	})
 }
 
 // TestTimeout: csig changes nothing where a server takes each change back.
 func TestTimeout(t *testing.T) {
-	target, d := lab(t)
-	before := target.Config()
-	target.Timeout = 60
-	if err := d.Apply(t.Context(), setup(0x88a8, ports...)); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), "server mgmt has a commit-confirmed-timeout of 60 s") || target.Config() != before {
-		t.Error(err)
-	}
-	if f, err := d.Probe(t.Context()); err != nil || !strings.Contains(strings.Join(f.Notes, "\n"), "timeout of 60 s") {
-		t.Errorf("%v, %v", f.Notes, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		target, d := lab(t)
+		before := target.Config()
+		target.Timeout = 60
+		if err := d.Apply(t.Context(), setup(0x88a8, ports...)); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), "server mgmt has a commit-confirmed-timeout of 60 s") || target.Config() != before {
+			t.Error(err)
+		}
+		if f, err := d.Probe(t.Context()); err != nil || !strings.Contains(strings.Join(f.Notes, "\n"), "timeout of 60 s") {
+			t.Errorf("%v, %v", f.Notes, err)
+		}
+	})
 }

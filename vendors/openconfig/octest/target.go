@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/vendors/openconfig/oc"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // Port is what a port is configured to.
@@ -42,8 +43,9 @@ type Port struct {
 // Target is a switch. Its fields are set before Serve; Faults changes those that a
 // test changes later.
 type Target struct {
-	Address  string // once it serves
-	Username string // "" any
+	Address  string                                                               // once it serves
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // nil but in memory
+	Username string                                                               // "" any
 	Password string
 
 	// Extension is whether it knows the commit-confirmed extension; else it passes over it.
@@ -153,6 +155,18 @@ func (t *Target) Serve(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	t.serve(tb, l)
+}
+
+// ServeMemory is Serve in memory, where Dial leads to the target.
+func (t *Target) ServeMemory(tb testing.TB) {
+	tb.Helper()
+	l := memnet.Listen("192.0.2.1:9339")
+	t.Dial = l.DialContext
+	t.serve(tb, l)
+}
+
+func (t *Target) serve(tb testing.TB, l net.Listener) {
 	t.Address = l.Addr().String()
 	srv := grpc.NewServer()
 	pb.RegisterGNMIServer(srv, &server{target: t})

@@ -107,7 +107,9 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 }
 
 // DialContext is Dial, whatever the network and the address, as net.Dialer has it.
-func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) }
+func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	return l.Dial(ctx)
+}
 
 // client is the address of a new client: another port each time.
 func (l *Listener) client() net.Addr {
