@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -129,7 +130,7 @@ func TestFleetOverSockets(t *testing.T) {
 			udp := startAgents(t, devices, ports)
 			var mu sync.Mutex
 			good := map[int]int{}
-			enough, done := context.WithTimeout(t.Context(), 30*time.Second)
+			enough, done := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer done()
 			cfg := Config{Interval: 200 * time.Millisecond, Sink: func(r *Reading) {
 				mu.Lock()
@@ -139,7 +140,8 @@ func TestFleetOverSockets(t *testing.T) {
 						t.Errorf("%s: %+v", r.Device, s)
 					}
 				}
-				if r.Err != nil && r.Device != "dead" {
+				// A machine that does much else answers late, and the next reading is good.
+				if late := new(lateError); r.Err != nil && r.Device != "dead" && !errors.As(r.Err, &late) && !errors.Is(r.Err, os.ErrDeadlineExceeded) {
 					t.Error(r.Err)
 				}
 				if len(r.Samples) == ports {
@@ -170,7 +172,7 @@ func TestFleetOverSockets(t *testing.T) {
 				t.Error(err)
 			}
 			if enough.Err() != context.Canceled {
-				t.Errorf("after 30 s: %v good readings", good)
+				t.Errorf("after two minutes: %v good readings", good)
 			}
 		})
 	}

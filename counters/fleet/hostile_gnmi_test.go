@@ -3,26 +3,46 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net"
 	"runtime/metrics"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
-// Every hostile gNMI target there is, all at once: the healthy devices beside them are read,
-// and memory stays small.
-func TestLongHostileTargetsDelayNoOther(t *testing.T) {
+// All hostile gNMI targets but floods at once, on virtual time, and all floods at once: the healthy
+// devices beside them are read, and memory stays small.
+func TestHostileTargetsDelayNoOther(t *testing.T) {
+	t.Run("floods", func(t *testing.T) {
+		hostileTargets(t, true, func(target gnmitest.Target, ports []string) (string, dialer) { return target.Serve(t, ports...), nil })
+	})
+	t.Run("others", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			hostileTargets(t, false, func(target gnmitest.Target, ports []string) (string, dialer) {
+				l := memnet.Listen("192.0.2.1:9339")
+				target.ServeOn(t, l, ports...)
+				return l.Addr().String(), l.DialContext
+			})
+		})
+	})
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func hostileTargets(t *testing.T, floods bool, serve func(target gnmitest.Target, ports []string) (address string, dial dialer)) {
 	var cfg Config
 	ports := []string{"e1", "e2"}
 	add := func(target gnmitest.Target, name string) {
-		address := target.Serve(t, ports...)
+		address, dial := serve(target, ports)
 		cfg.Devices = append(cfg.Devices, Device{Name: name, Open: func(context.Context) (counters.Source, error) {
 			return gnmi.New(gnmi.Config{
-				Device: name, Address: address, Ports: ports, Plaintext: true,
+				Device: name, Address: address, Dial: dial, Ports: ports, Plaintext: true,
 				Interval: time.Second, Timeout: time.Second, MaxBackoff: time.Second,
 			})
 		}})
@@ -32,9 +52,11 @@ func TestLongHostileTargetsDelayNoOther(t *testing.T) {
 		add(gnmitest.Healthy(), fmt.Sprintf("healthy%d", i))
 	}
 	for _, target := range gnmitest.Hostile() {
-		add(target, target.Name)
+		if target.Flood == floods {
+			add(target, target.Name)
+		}
 	}
-	const enough = 3 // readings
+	const enough = 2 // readings
 	cfg.Interval, cfg.MaxBackoff, cfg.Concurrency, cfg.Patience = time.Second, 2*time.Second, 8, 20*time.Millisecond
 	good := make([]int, len(cfg.Devices))
 	done := make(chan struct{})
@@ -53,7 +75,7 @@ func TestLongHostileTargetsDelayNoOther(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- f.Run(ctx) }()
 	most := uint64(0)
-	for left, deadline := healthy, time.After(time.Minute); left > 0; {
+	for left, deadline := healthy, time.After(3*time.Minute); left > 0; {
 		select {
 		case r := <-readings:
 			if r.Err != nil && strings.Contains(r.Err.Error(), "\x1b") {
@@ -65,7 +87,7 @@ func TestLongHostileTargetsDelayNoOther(t *testing.T) {
 				}
 			}
 		case <-deadline:
-			t.Fatalf("good readings after a minute: %v", good[:healthy])
+			t.Fatalf("good readings after three minutes: %v", good[:healthy])
 		}
 		m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 		metrics.Read(m)

@@ -3,18 +3,25 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // Beside agents that flood, lie, are late or silent, the healthy ones are read at every
 // slot.
 func TestHostileAgentsDelayNoOther(t *testing.T) {
+	synctest.Test(t, testHostileAgentsDelayNoOther)
+}
+
+func testHostileAgentsDelayNoOther(t *testing.T) {
 	const (
 		interval = time.Second
 		enough   = 4 // readings
@@ -22,10 +29,15 @@ func TestHostileAgentsDelayNoOther(t *testing.T) {
 	var cfg Config
 	cfg.Interval = interval
 	add := func(name string, do snmptest.Behaviour) {
-		a := snmptest.Start(t, 4, do)
+		network := &memnet.Packets{Path: func(_, _ netip.AddrPort, _ []byte) (time.Duration, bool) { return time.Millisecond, false }}
+		conn, err := network.Listen("192.0.2.1:161")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := snmptest.Serve(t, conn, 4, do)
 		cfg.Devices = append(cfg.Devices, Device{Name: name, Open: func(context.Context) (counters.Source, error) {
 			return snmp.New(snmp.Config{
-				Device: name, Address: "127.0.0.1", Port: a.Port, Community: snmptest.Community, Ports: a.Ports, Within: interval,
+				Device: name, Address: "192.0.2.1", Dial: network.Dial, Community: snmptest.Community, Ports: a.Ports, Within: interval,
 			})
 		}})
 	}
@@ -75,9 +87,8 @@ func TestHostileAgentsDelayNoOther(t *testing.T) {
 		if _, ours := healthy[d.Name]; !ours {
 			continue
 		}
-		// The machine may be busy, but the others are no reason for a slot to be missed.
-		if st := f.Device(i); st.Failed > 0 || st.Missed > 1 || st.Late.Quantile(0.5) > interval/4 {
-			t.Errorf("%s: %d failed, %d missed, late %v in the median", d.Name, st.Failed, st.Missed, st.Late.Quantile(0.5))
+		if st := f.Device(i); st.Failed > 0 || st.Missed > 0 || st.Late.Max() > interval/10 {
+			t.Errorf("%s: %d failed, %d missed, late by up to %v", d.Name, st.Failed, st.Missed, st.Late.Max())
 		}
 	}
 }
