@@ -34,11 +34,6 @@ type Real struct {
 	Behind time.Duration                 // how far its clock is
 	Do     func(read func() error) error // where to read; nil is here
 
-	// Broken reports whether the source was not what it is documented to be shortly before a reading; nil is never.
-	// Such windows are counted, and not judged.
-	Broken func(port int, read time.Time) bool
-
-	broken  int
 	pipe    *counters.Pipeline
 	windows []realWindow
 	result  Result
@@ -195,10 +190,6 @@ func (r *Real) Judge() (Result, error) {
 }
 
 func (r *Real) judge(w *realWindow, table *quantize.Buckets) {
-	if r.Broken != nil && r.Broken(w.port, w.read) {
-		r.broken++
-		return
-	}
 	e := &w.est
 	b, _ := counters.BucketsOf(e, table)
 	if b.Doubtful() {
@@ -238,8 +229,8 @@ func (r *Real) judge(w *realWindow, table *quantize.Buckets) {
 // String is a line of what came of it.
 func (r *Real) String() string {
 	st := r.Refresh()
-	return fmt.Sprintf("%-40s %5d windows, %5.1f %% marked, %d outside and unmarked, %d wrong, %d not judged; %d readings of ports, %d between two of the schedule; %v, %v ± %v",
-		r.Name, r.result.Windows, r.result.Share(r.result.Marked), r.result.Outside, r.result.Wrong, r.broken, r.result.Readings, r.result.Looks, st.Kind, st.Period, st.PeriodError)
+	return fmt.Sprintf("%-40s %5d windows, %5.1f %% marked, %d outside and unmarked, %d wrong; %d readings of ports, %d between two of the schedule; %v, %v ± %v",
+		r.Name, r.result.Windows, r.result.Share(r.result.Marked), r.result.Outside, r.result.Wrong, r.result.Readings, r.result.Looks, st.Kind, st.Period, st.PeriodError)
 }
 
 // check judges a source that was read, prints what came of it, and wants no number outside its error without a mark.

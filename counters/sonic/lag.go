@@ -30,7 +30,7 @@ const inSum = "the sum of its members, in which a full one does not show: name t
 // findMembers takes in who the members are, where it is time to, and reads their
 // counters from then on.
 func (s *Source) findMembers(ctx context.Context) error {
-	now := s.cfg.Now()
+	now := time.Now()
 	if len(s.lags) == 0 || !s.asked.IsZero() && now.Sub(s.asked) < recheckMembers {
 		return nil
 	}

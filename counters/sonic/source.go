@@ -33,8 +33,6 @@ type Config struct {
 	// Overhead is what each packet costs on the wire beyond its octets, in bytes;
 	// nil is preamble and gap, 20.
 	Overhead *uint8
-
-	Now func() time.Time // nil: time.Now
 }
 
 // wireOverhead is preamble and interframe gap, in bytes.
@@ -73,9 +71,6 @@ type port struct {
 func New(cfg Config) (*Source, error) {
 	if len(cfg.Ports) == 0 {
 		return nil, errors.New("sonic counters: no ports given")
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	s := &Source{cfg: cfg}
 	for _, name := range cfg.Ports {
@@ -120,15 +115,15 @@ func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 		return dst[:0], err
 	}
 	if len(s.ports) == 0 {
-		return s.sums(dst[:0], nil, s.cfg.Now()), nil
+		return s.sums(dst[:0], nil, time.Now()), nil
 	}
 	for try := 1; ; try++ {
-		from := s.cfg.Now()
+		from := time.Now()
 		answers, err := s.cfg.Redis.Do(ctx, s.commands()...)
 		if err != nil {
 			return dst[:0], fmt.Errorf("sonic counters: %w", err)
 		}
-		s.within = s.cfg.Now().Sub(from) / 2
+		s.within = time.Since(from) / 2
 		at := from.Add(s.within)
 		moved, err := s.objects(answers[0])
 		if err != nil {

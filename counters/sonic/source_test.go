@@ -109,6 +109,7 @@ func TestRead(t *testing.T) {
 // The speed is the one that the link has: STATE_DB's, where orchagent has asked the ASIC for it, as
 // `show interfaces status` has it; APPL_DB's is what is configured on the switch.
 func TestSpeedIsTheLinks(t *testing.T) {
+	r := sonictest.StartRedis(t)
 	for _, test := range []struct {
 		name, oper, configured, operational string
 		want                                uint64
@@ -123,7 +124,9 @@ func TestSpeedIsTheLinks(t *testing.T) {
 		{"neither", "up", "", "", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := sonictest.StartRedis(t)
+			for _, db := range []int{0, 2, 6} {
+				r.Do(db, "FLUSHDB")
+			}
 			counted(r, "Ethernet0", "oid:0x1", "SAI_PORT_STAT_IF_OUT_OCTETS", 1000, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 1, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
 			statusOf(r, "Ethernet0", test.oper, test.configured)
 			if test.operational != "" {
@@ -232,8 +235,6 @@ func TestAggregate(t *testing.T) {
 		statusOf(r, p, "up", "100000")
 	}
 	s, db := open(t, r, "PortChannel1", "Ethernet4", "PortChannel2")
-	now := time.Now()
-	s.cfg.Now = func() time.Time { return now }
 	list := read(t, s)
 	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "it has no members") || list[1].Octets != 2000 {
 		t.Errorf("%+v", list)
@@ -241,7 +242,7 @@ func TestAggregate(t *testing.T) {
 	for _, m := range []string{"Ethernet0", "Ethernet4"} {
 		r.Do(0, "HSET", "LAG_MEMBER_TABLE:PortChannel1:"+m, "status", "enabled")
 	}
-	now = now.Add(recheckMembers)
+	s.asked = s.asked.Add(-recheckMembers)
 	read(t, s) // it learns the new ones' objects
 	db.calls = 0
 	list = read(t, s)
@@ -265,7 +266,7 @@ func TestAggregate(t *testing.T) {
 	}
 	r.Do(0, "DEL", "LAG_MEMBER_TABLE:PortChannel1:Ethernet4")
 	r.Do(0, "HSET", "LAG_MEMBER_TABLE:PortChannel1:Ethernet8", "status", "enabled")
-	now = now.Add(recheckMembers)
+	s.asked = s.asked.Add(-recheckMembers)
 	read(t, s)
 	if got := read(t, s)[0]; got.Err != nil || got.Octets != 4000 || got.Epoch == sum.Epoch {
 		t.Errorf("%+v after %+v", got, sum)
