@@ -157,7 +157,7 @@ func read(t testing.TB, s *Source) []counters.Sample {
 // ready reads until every link is up.
 func ready(t testing.TB, s *Source) []counters.Sample {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		got := read(t, s)
 		if !slices.ContainsFunc(got, func(a counters.Sample) bool { return !a.Up }) {
 			return got
@@ -181,7 +181,7 @@ func one(t testing.TB, s *Source) counters.Sample {
 // until reads until the port's sample is as wanted.
 func until(t testing.TB, s *Source, what string, ok func(counters.Sample) bool) counters.Sample {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		got := one(t, s)
 		if ok(got) {

@@ -51,7 +51,7 @@ var bars = map[string]struct {
 // were before, one point and those added that had to be. CSIG_WINDOWS=1000000 is how many windows each class has in place of the
 // few of CI, in which the shares say little.
 func TestClasses(t *testing.T) {
-	windows := 20_000
+	windows := ciWindows
 	if v := os.Getenv("CSIG_WINDOWS"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 {

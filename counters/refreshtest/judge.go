@@ -55,9 +55,9 @@ func (c *Class) judge(rnd *rand.Rand, table *quantize.Buckets, r *Result) {
 	if err != nil {
 		panic(err)
 	}
-	j := judging{d: d, table: table, r: r, of: make([]map[time.Time]uint64, len(d.traffic))}
+	j := judging{d: d, table: table, r: r, of: make([]map[int64]uint64, len(d.traffic))}
 	for i := range j.of {
-		j.of[i] = map[time.Time]uint64{}
+		j.of[i] = map[int64]uint64{}
 	}
 	var samples []counters.Sample
 	read := func(k int, at int64, look bool) {
@@ -66,7 +66,7 @@ func (c *Class) judge(rnd *rand.Rand, table *quantize.Buckets, r *Result) {
 		for i := range samples {
 			s := &samples[i]
 			if s.Fresh == counters.Current || s.Fresh == counters.Anchor {
-				j.of[i][s.At] = s.Packets
+				j.of[i][s.At.UnixNano()] = s.Packets
 			}
 			r.Readings++
 			now := p.Take(i, s).Now
@@ -95,7 +95,7 @@ type judging struct {
 	d     *device
 	table *quantize.Buckets
 	r     *Result
-	of    []map[time.Time]uint64 // how many frames had been sent by the values that have this time
+	of    []map[int64]uint64 // how many frames had been sent by the values that have this time
 }
 
 func (j *judging) window(k, port int, e *counters.Estimate, look, later bool) {
@@ -123,7 +123,7 @@ func (j *judging) window(k, port int, e *counters.Estimate, look, later bool) {
 		bits = 8 * (frameOctets + overhead) * (tr.sent(to) - tr.sent(from))
 		least, most = time.Duration(to-from), time.Duration(to-from)
 	} else {
-		from, to := j.of[port][e.Start], j.of[port][e.End]
+		from, to := j.of[port][e.Start.UnixNano()], j.of[port][e.End.UnixNano()]
 		least, most = time.Duration(tr.first(to)-tr.last(from)), time.Duration(tr.last(to)-tr.first(from))
 	}
 	if _, ok := fits(b.S, j.table, speed, bits, least, most); !ok && !look {

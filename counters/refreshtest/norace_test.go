@@ -1,0 +1,5 @@
+//go:build !race
+
+package refreshtest
+
+const ciWindows = 20_000
