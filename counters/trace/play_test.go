@@ -253,10 +253,11 @@ func BenchmarkRecord512(b *testing.B) {
 	}
 	var out limited
 	out.w, out.left = io.Discard, 1<<62
-	rec, err := NewRecorder(nil, &out, RecorderConfig{Header: h, MaxBytes: 1 << 62, Now: func() time.Time { return start }})
+	rec, err := NewRecorder(nil, &out, RecorderConfig{Header: h, MaxBytes: 1 << 62})
 	if err != nil {
 		b.Fatal(err)
 	}
+	rec.flushed = start
 	now := start
 	b.ReportAllocs()
 	for b.Loop() {

@@ -26,8 +26,6 @@ type RecorderConfig struct {
 	// Flush is how much of the recording is lost at most when the process is
 	// killed; 0 is 5 s.
 	Flush time.Duration
-	// Now is our clock; nil is time.Now.
-	Now func() time.Time
 }
 
 const (
@@ -83,10 +81,7 @@ func NewRecorder(src counters.Source, w io.Writer, cfg RecorderConfig) (*Recorde
 	if cfg.Flush <= 0 {
 		cfg.Flush = defaultFlush
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	r := &Recorder{src: src, cfg: cfg, out: limited{w, cfg.MaxBytes}, flushed: cfg.Now()}
+	r := &Recorder{src: src, cfg: cfg, out: limited{w, cfg.MaxBytes}, flushed: time.Now()}
 	r.gz = gzip.NewWriter(&r.out)
 	r.enc = json.NewEncoder(r.gz)
 	if err := errors.Join(r.enc.Encode(&cfg.Header), r.gz.Flush()); err != nil {
@@ -97,11 +92,11 @@ func NewRecorder(src counters.Source, w io.Writer, cfg RecorderConfig) (*Recorde
 
 // Read reads the source and records what it says, errors included.
 func (r *Recorder) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
-	start := r.cfg.Now()
+	start := time.Now()
 	dst, err := r.src.Read(ctx, dst)
-	end := r.cfg.Now()
+	end := time.Now()
 	if r.err == nil && !errors.Is(err, context.Canceled) {
-		r.record(&Reading{Read: start, Took: max(end.Sub(start), 0), Samples: dst, Err: err}, end)
+		r.record(&Reading{Read: start, Took: end.Sub(start), Samples: dst, Err: err}, end)
 	}
 	return dst, err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -21,48 +22,36 @@ import (
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// script is a source that says what the test has it say, on a clock that only it moves.
+// script is a source that says what the test has it say, and takes as long.
 type script struct {
 	readings []Reading
-	now      time.Time
 	closed   bool
 }
 
 func (s *script) Read(_ context.Context, dst []counters.Sample) ([]counters.Sample, error) {
 	r := s.readings[0]
 	s.readings = s.readings[1:]
-	s.now = r.Read.Add(r.Took)
+	time.Sleep(r.Took)
 	return append(dst[:0], r.Samples...), r.Err
 }
 
 func (s *script) Close() error { s.closed = true; return nil }
 
-// clock is the time at which the next reading starts, then ends.
-func (s *script) clock() func() time.Time {
-	calls := 0
-	return func() time.Time {
-		calls++
-		if calls == 1 { // the recorder's own start
-			return s.now
-		}
-		if calls%2 == 0 && len(s.readings) > 0 {
-			return s.readings[0].Read
-		}
-		return s.now
-	}
-}
-
+// record is a file of readings at any times.
 func record(t testing.TB, h Header, readings []Reading, cfg RecorderConfig) ([]byte, *Recorder) {
 	t.Helper()
 	var file bytes.Buffer
-	src := &script{readings: readings, now: start}
-	cfg.Header, cfg.Now = h, src.clock()
+	src := &script{}
+	cfg.Header = h
 	rec, err := NewRecorder(src, &file, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range len(readings) {
-		_, _ = rec.Read(t.Context(), nil) // errors are part of the script
+	rec.flushed = start
+	for i := range readings {
+		if r := &readings[i]; rec.err == nil {
+			rec.record(r, r.Read.Add(r.Took))
+		}
 	}
 	if err := rec.Close(); err != nil && cfg.MaxBytes == 0 {
 		t.Fatal(err)
@@ -71,6 +60,41 @@ func record(t testing.TB, h Header, readings []Reading, cfg RecorderConfig) ([]b
 		t.Error("the source is still open")
 	}
 	return file.Bytes(), rec
+}
+
+// TestRecorder passes on what its source says, and records when it was asked and how long it took, but
+// not a reading that the user interrupted.
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, readings := someReadings(5) // of which one fails
+		readings = append(readings, Reading{Took: time.Second, Err: fmt.Errorf("device leaf1: %w", context.Canceled)})
+		var file bytes.Buffer
+		rec, err := NewRecorder(&script{readings: readings}, &file, RecorderConfig{Header: Header{Device: "leaf1", Ports: []string{"swp1", "swp2"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []Reading
+		for _, r := range readings {
+			time.Sleep(time.Minute)
+			r.Read = time.Now().UTC()
+			if samples, err := rec.Read(t.Context(), nil); !errors.Is(err, r.Err) || !reflect.DeepEqual(append([]counters.Sample(nil), samples...), r.Samples) {
+				t.Errorf("%+v, %v", samples, err)
+			}
+			want = append(want, r)
+		}
+		if err := rec.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAll(t, file.Bytes())
+		if want = want[:5]; err != nil || len(got) != 5 || rec.Readings() != 5 {
+			t.Fatalf("%d readings, %v", len(got), err)
+		}
+		for i := range want {
+			if !got[i].Read.Equal(want[i].Read) || got[i].Took != want[i].Took || len(got[i].Samples) != len(want[i].Samples) || (got[i].Err == nil) != (want[i].Err == nil) {
+				t.Errorf("%+v, want %+v", got[i], want[i])
+			}
+		}
+	})
 }
 
 func readAll(t testing.TB, file []byte) ([]Reading, error) {
@@ -241,16 +265,6 @@ func TestUncompressedTraceAndItsMistakes(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
-	}
-}
-
-// A reading that the user interrupted is no reading of the device.
-func TestInterruptedReadingIsNotRecorded(t *testing.T) {
-	h, readings := someReadings(2)
-	readings = append(readings, Reading{Read: readings[1].Read.Add(time.Second), Err: fmt.Errorf("device leaf1: %w", context.Canceled)})
-	file, rec := record(t, h, readings, RecorderConfig{})
-	if got, err := readAll(t, file); err != nil || len(got) != 2 || rec.Readings() != 2 {
-		t.Errorf("%d readings, %d recorded, %v; want 2", len(got), rec.Readings(), err)
 	}
 }
 
