@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/integration/fabric"
 )
 
@@ -525,5 +526,63 @@ func TestSnmpdStrayDatagrams(t *testing.T) {
 	}
 	if near > len(ids)/3 { // the discovery of the engine is gosnmp's affair
 		t.Errorf("msgIDs that can be foreseen: %d", ids)
+	}
+}
+
+// TestAgentsAsSnmpd asks the agents in memory the same as a real one: kinds of values, names that follow, what is
+// missing, and silence to another community.
+func TestAgentsAsSnmpd(t *testing.T) {
+	d := startDaemon(t)
+	link := addVeth(t, "swp1", "far1")
+	awaitUp(t, []string{"swp1"})
+	d.cache(t, 0)
+	fake := newAgent(t)
+	ask := func(cfg Config, index uint32) (out string) {
+		gets := []oid{sysDescr.at(0), sysObjectID.at(0), sysUpTime.at(0), ifTableLastChange.at(0), sysUpTime.at(9), {1, 3, 6, 1, 2, 1, 999, 0}}
+		for c := range nColumns {
+			gets = append(gets, c.oid().at(index), c.oid().at(99_999))
+		}
+		requests := []*pdu{
+			{kind: gosnmp.GetBulkRequest, repetitions: 1, names: []string{ifName.oid().at(index - 1).dotted()}},
+			{kind: gosnmp.GetBulkRequest, repetitions: 1, names: []string{oid{1, 3, 6, 1, 6, 99_999}.dotted()}},
+		}
+		for _, o := range gets {
+			p := &pdu{kind: gosnmp.GetRequest}
+			p.ask(o, noPort, nColumns)
+			requests = append(requests, p)
+		}
+		for _, community := range []string{"public", "private"} {
+			if cfg.Community = counters.Secret(community); community == "private" {
+				cfg.Timeout, cfg.Retries, requests = 100*time.Millisecond, -1, requests[:1]
+				requests[0].msg = nil
+			}
+			s := open(t, cfg)
+			done, err := s.arm(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			for i, p := range requests {
+				out += fmt.Sprintf("%d: %v", i, s.ask(t.Context(), p))
+				for _, b := range s.answer.binds {
+					if b.kind == gosnmp.NoSuchObject {
+						b.kind = gosnmp.NoSuchInstance // which csig takes for the same
+					}
+					same, _ := suffix(ifName.oid().encode(nil), b.oid)
+					out += fmt.Sprintf(" %v %t", b.kind, same == index)
+				}
+				out += "\n"
+				s.answer.binds = nil
+			}
+		}
+		return out
+	}
+	_, other := inMemory(t, 1, nil)
+	want := ask(d.config("swp1"), uint32(link.Attrs().Index))
+	fake.many(1)
+	for name, cfg := range map[string]Config{"the test's own": fake.config("swp1"), "snmptest's": other} {
+		if got := ask(cfg, 1); got != want {
+			t.Errorf("%s answers\n%swant\n%s", name, got, want)
+		}
 	}
 }
