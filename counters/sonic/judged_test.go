@@ -41,7 +41,7 @@ func (f *flexCounter) write(ctx context.Context) {
 func TestJudged(t *testing.T) { synctest.Test(t, testJudged) }
 
 func testJudged(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, 150*time.Second))
+	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, time.Minute))
 	defer stop()
 	var judged []*refreshtest.Real
 	for n, test := range []struct {
