@@ -101,7 +101,7 @@ func (d *stamping) serve(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer)
 func TestJudged(t *testing.T) { synctest.Test(t, testJudged) }
 
 func testJudged(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, time.Minute))
+	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, 100*time.Second))
 	defer stop()
 	var judged []*refreshtest.Real
 	for n, test := range []struct {
