@@ -13,6 +13,13 @@ import (
 	"time"
 )
 
+func until(t *testing.T, s interface{ SetReadDeadline(time.Time) error }, at time.Time) {
+	t.Helper()
+	if err := s.SetReadDeadline(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPacketsAsUDP does the same with sockets in memory and with real ones of UDP.
 func TestPacketsAsUDP(t *testing.T) {
 	type network struct {
@@ -85,28 +92,32 @@ func TestPacketsAsUDP(t *testing.T) {
 			// A deadline in the past ends a call that waits, and leaves the socket as it is.
 			reading := make(chan error)
 			go func() { _, err := client.Read(buf); reading <- err }()
-			client.SetReadDeadline(time.Unix(1, 0))
+			until(t, client, time.Unix(1, 0))
 			if err := <-reading; !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("past deadline: %v", err)
 			}
-			client.SetReadDeadline(time.Now().Add(time.Millisecond))
+			until(t, client, time.Now().Add(time.Millisecond))
 			if _, err := client.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("deadline: %v", err)
 			}
-			client.SetReadDeadline(time.Time{})
+			until(t, client, time.Time{})
 			if n, err := client.Write(make([]byte, 65508)); n != 0 || !errors.Is(err, syscall.EMSGSIZE) {
 				t.Errorf("sent %d, %v", n, err)
 			}
 			// What nobody reads is dropped in the end.
 			for range 2000 {
-				client.Write([]byte("x"))
+				if _, err := client.Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			kept := 0
-			for server.SetReadDeadline(time.Now().Add(time.Second)); kept < 2000; kept++ {
+			for until(t, server, time.Now().Add(time.Minute)); kept < 2000; kept++ {
+				if kept == 200 { // all that are kept wait already
+					until(t, server, time.Now().Add(50*time.Millisecond))
+				}
 				if _, _, err := server.ReadFrom(buf); err != nil {
 					break
 				}
-				server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 			}
 			if kept < 200 || kept > 300 {
 				t.Errorf("%d of 2000 datagrams were kept", kept)
@@ -172,7 +183,7 @@ func TestPath(t *testing.T) {
 				}
 			}
 		}
-		server.SetReadDeadline(time.Now().Add(time.Hour))
+		until(t, server, time.Now().Add(time.Hour))
 		if _, _, err := server.ReadFrom(buf); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Minute+time.Hour {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -2,6 +2,7 @@ package memnet
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -260,7 +261,7 @@ func (c *stream) Write(p []byte) (int, error) {
 }
 
 func (c *stream) wrap(op string, err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: c.local.Network(), Source: c.local, Addr: c.remote, Err: err}
@@ -301,8 +302,9 @@ func (c *stream) LocalAddr() net.Addr  { return c.local }
 func (c *stream) RemoteAddr() net.Addr { return c.remote }
 
 func (c *stream) SetDeadline(t time.Time) error {
-	c.SetReadDeadline(t)
-	return c.SetWriteDeadline(t)
+	c.in.until(&c.in.read, t)
+	c.out.until(&c.out.wrote, t)
+	return nil
 }
 
 func (c *stream) SetReadDeadline(t time.Time) error {

@@ -15,6 +15,13 @@ import (
 	"golang.org/x/net/nettest"
 )
 
+func write(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestListenerAsTCP does the same with a listener in memory and with a real one of TCP.
 func TestListenerAsTCP(t *testing.T) {
 	memory := func(*testing.T) (net.Listener, func(context.Context) (net.Conn, error)) {
@@ -58,12 +65,14 @@ func TestListenerAsTCP(t *testing.T) {
 			})
 			t.Run("half-close", func(t *testing.T) {
 				_, client, server, _ := start(t)
-				io.WriteString(client, "question")
-				client.(interface{ CloseWrite() error }).CloseWrite()
+				write(t, client, "question")
+				if err := client.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Error(err)
+				}
 				if all, err := io.ReadAll(server); string(all) != "question" || err != nil {
 					t.Errorf("read %q, %v", all, err)
 				}
-				io.WriteString(server, "answer")
+				write(t, server, "answer")
 				server.Close()
 				if all, err := io.ReadAll(client); string(all) != "answer" || err != nil {
 					t.Errorf("read %q, %v", all, err)
@@ -74,9 +83,9 @@ func TestListenerAsTCP(t *testing.T) {
 			})
 			t.Run("closed with data unread", func(t *testing.T) {
 				_, client, server, _ := start(t)
-				io.WriteString(client, "question")
-				for b := make([]byte, 1); b[0] == 0; { // it arrived
-					server.Read(b)
+				write(t, client, "question")
+				if _, err := server.Read(make([]byte, 1)); err != nil { // it arrived
+					t.Fatal(err)
 				}
 				server.Close()
 				if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
@@ -97,7 +106,9 @@ func TestListenerAsTCP(t *testing.T) {
 			})
 			t.Run("deadline", func(t *testing.T) {
 				_, client, _, _ := start(t)
-				client.SetDeadline(time.Now().Add(time.Millisecond))
+				if err := client.SetDeadline(time.Now().Add(time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
 				_, reading := client.Read(make([]byte, 1))
 				n, writing := client.Write(make([]byte, 64<<20)) // nobody reads
 				if !errors.Is(reading, os.ErrDeadlineExceeded) || !errors.Is(writing, os.ErrDeadlineExceeded) || n == 64<<20 {
@@ -120,7 +131,7 @@ func TestListenerAsTCP(t *testing.T) {
 				if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 					t.Errorf("accept: %v", err)
 				}
-				io.WriteString(client, "x")
+				write(t, client, "x")
 				if b := make([]byte, 1); true {
 					if _, err := server.Read(b); err != nil || b[0] != 'x' {
 						t.Errorf("an accepted connection: %q, %v", b, err)
@@ -153,14 +164,16 @@ func TestStreamInABubble(t *testing.T) {
 		go func() {
 			server, _ := l.Accept()
 			time.Sleep(time.Hour)
-			io.Copy(server, server)
+			_, _ = io.Copy(server, server)
 			server.Close()
 		}()
 		start := time.Now()
 		sent := bytes.Repeat([]byte("0123456789"), Buffer/4)
 		go func() {
-			client.Write(sent) // blocks for an hour
-			client.(interface{ CloseWrite() error }).CloseWrite()
+			_, err := client.Write(sent) // blocks for an hour
+			if err = errors.Join(err, client.(interface{ CloseWrite() error }).CloseWrite()); err != nil {
+				t.Error(err)
+			}
 		}()
 		got, err := io.ReadAll(client)
 		if !bytes.Equal(got, sent) || err != nil || time.Since(start) != time.Hour {
