@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/qualify"
-	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // softBench is labBench without a driver.
-func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Bench {
+func softBench(t testing.TB, faults memory.Faults, ports int) *qualify.Bench {
 	t.Helper()
 	b := labBench(t, faults, ports)
 	b.Driver, b.NoWay, b.Patience = nil, "the test has none", time.Second
@@ -24,21 +24,21 @@ func softBench(t testing.TB, faults qualifytest.Faults, ports int) *qualify.Benc
 func TestForwardingFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		faults qualifytest.Faults
+		faults memory.Faults
 		ports  int
 		only   []string // experiments; none: all
 		want   []string // codes; none: healthy
 	}{
-		{"healthy", qualifytest.Faults{}, 3, nil, nil},
-		{"bridging follows the VID", qualifytest.Faults{BridgesByVID: true}, 3, []string{"bridging", "learning"}, []string{"bridging-follows-vid", "learning-follows-vid"}},
-		{"learning follows the VID", qualifytest.Faults{LearnsByVID: true}, 3, []string{"learning", "flooding"}, []string{"learning-follows-vid", "learning-not-from-tagged", "flooding-known"}},
-		{"VID 4095 is dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, 2, []string{"vids"}, []string{"vid-4095-lost"}},
-		{"VIDs that are reserved are dropped", qualifytest.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 0, Last: 0}, {First: 1002, Last: 1005}, {First: 3968, Last: 4094}}}, 2, []string{"vids"}, []string{"vid-0-lost", "vid-1002-1005-lost", "vid-3968-4094-lost"}},
-		{"DEI is lost", qualifytest.Faults{LosesDEI: true}, 2, []string{"tpid", "marks"}, []string{"marks-dei-altered"}},
-		{"PCP is remarked", qualifytest.Faults{RemarksPCP: true}, 2, []string{"tpid", "marks"}, []string{"tag-pcp-altered", "marks-pcp-altered"}},
-		{"the tag takes payload", qualifytest.Faults{TightMTU: true}, 2, []string{"mtu"}, []string{"mtu-tag"}},
-		{"tags change places", qualifytest.Faults{ReordersTags: true}, 2, []string{"positions"}, []string{"behind-1-altered", "behind-2-altered"}},
-		{"untagged frames get a tag", qualifytest.Faults{TagsUntagged: true}, 2, []string{"vlans"}, []string{"untagged-altered"}},
+		{"healthy", memory.Faults{}, 3, nil, nil},
+		{"bridging follows the VID", memory.Faults{BridgesByVID: true}, 3, []string{"bridging", "learning"}, []string{"bridging-follows-vid", "learning-follows-vid"}},
+		{"learning follows the VID", memory.Faults{LearnsByVID: true}, 3, []string{"learning", "flooding"}, []string{"learning-follows-vid", "learning-not-from-tagged", "flooding-known"}},
+		{"VID 4095 is dropped", memory.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 4095, Last: 4095}}}, 2, []string{"vids"}, []string{"vid-4095-lost"}},
+		{"VIDs that are reserved are dropped", memory.Faults{DropsVIDs: []vlanrules.VIDRange{{First: 0, Last: 0}, {First: 1002, Last: 1005}, {First: 3968, Last: 4094}}}, 2, []string{"vids"}, []string{"vid-0-lost", "vid-1002-1005-lost", "vid-3968-4094-lost"}},
+		{"DEI is lost", memory.Faults{LosesDEI: true}, 2, []string{"tpid", "marks"}, []string{"marks-dei-altered"}},
+		{"PCP is remarked", memory.Faults{RemarksPCP: true}, 2, []string{"tpid", "marks"}, []string{"tag-pcp-altered", "marks-pcp-altered"}},
+		{"the tag takes payload", memory.Faults{TightMTU: true}, 2, []string{"mtu"}, []string{"mtu-tag"}},
+		{"tags change places", memory.Faults{ReordersTags: true}, 2, []string{"positions"}, []string{"behind-1-altered", "behind-2-altered"}},
+		{"untagged frames get a tag", memory.Faults{TagsUntagged: true}, 2, []string{"vlans"}, []string{"untagged-altered"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/qualify"
-	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 // TestLinkLeftDown: what has a run end while it has a link down, the next one brings it up.
 func TestLinkLeftDown(t *testing.T) {
-	b, lab := labOf(t, qualifytest.Faults{}, 2)
+	b, lab := labOf(t, memory.Faults{}, 2)
 	card, link := b.Ports[1].Card, b.Ports[1].Link
 	folder := filepath.Join(t.TempDir(), "out")
 	noted := func() string {
@@ -71,7 +71,7 @@ func TestLinkLeftDown(t *testing.T) {
 
 // TestRestartProgress: a restart that does not come says what is waited for.
 func TestRestartProgress(t *testing.T) {
-	b := labBench(t, qualifytest.Faults{}, 2)
+	b := labBench(t, memory.Faults{}, 2)
 	var told []string
 	run(t, b, qualify.Options{Experiments: only("restart"), Destructive: true, Progress: func(_, _ int, r *qualify.Result) {
 		if r.ID == "restart" && r.Outcome == "" && r.Found != "" {

@@ -25,6 +25,7 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -70,7 +71,7 @@ func TestRulesOfKernel(t *testing.T) {
 func TestLongEveryTag(t *testing.T) {
 	for name, bench := range map[string]func() *qualify.Bench{
 		"kernel":   func() *qualify.Bench { return benchOf(t, qualifytest.NewBed(t, 2)) },
-		"software": func() *qualify.Bench { return labBench(t, qualifytest.Faults{}, 2) },
+		"software": func() *qualify.Bench { return labBench(t, memory.Faults{}, 2) },
 	} {
 		b := bench()
 		b.Every = 0

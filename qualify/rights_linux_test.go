@@ -8,11 +8,12 @@ import (
 
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/qualify/qualifytest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 // TestOpenCardWithoutRights: what an ordinary user is told to do.
 func TestOpenCardWithoutRights(t *testing.T) {
-	lab := qualifytest.NewLab(t, qualifytest.Config{}, 1)
+	lab := qualifytest.NewLab(t, memory.Config{}, 1)
 	var message string
 	err := lab.Bench.Do(func() error {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/qualify"
-	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 // filled is a driver of a switch that promises entries, and is busy or not from some on.
 type filled struct {
-	*qualifytest.Driver
+	*memory.Driver
 	promises int
 	busyAt   int // 0: never
 	asked    int // how many were to be added
@@ -51,8 +51,8 @@ func TestEntriesAreBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b := labBench(t, qualifytest.Faults{}, 2)
-			own, ok := b.Driver.(*qualifytest.Driver)
+			b := labBench(t, memory.Faults{}, 2)
+			own, ok := b.Driver.(*memory.Driver)
 			if !ok {
 				t.Fatalf("%T", b.Driver)
 			}

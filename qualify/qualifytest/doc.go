@@ -1,5 +1,4 @@
-// Package qualifytest has a software switch for tests of package qualify. Its data
-// plane forwards frames in Go, and can have faults built in that switches were seen to
-// have. It is driven as any device is, by a [vendors.Driver], which does not know of
-// the faults: they show on the wire alone.
+// Package qualifytest has what the bench of package qualify is tested at: the switch of
+// package memory at cards in memory, the same one at real cards in network namespaces, a
+// bridge of the kernel, and the fakes of switches with a command line.
 package qualifytest

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 // Lab is a switch whose ports p1, p2 … are cabled to cards c1, c2 … of a host.
 type Lab struct {
-	*Switch
+	*memory.Switch
 	Bench *fabric.Node
 	Cards []*fabric.Port // of Bench
 }
 
 // NewLab makes a switch with so many ports in namespaces of its own.
-func NewLab(t testing.TB, cfg Config, ports int) *Lab {
+func NewLab(t testing.TB, cfg memory.Config, ports int) *Lab {
 	t.Helper()
 	var f fabric.Fabric
 	t.Cleanup(func() {
@@ -42,6 +43,7 @@ func NewLab(t testing.TB, cfg Config, ports int) *Lab {
 	if err := f.WaitUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	lab.Switch = New(t, cfg, node)
+	lab.Switch = memory.New(cfg)
+	attach(t, lab.Switch, node)
 	return lab
 }

@@ -12,24 +12,20 @@ import (
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
-// New starts a switch on the ports of a host of a fabric: it forwards between them
+// attach adds the ports of a host of a fabric to a switch, which forwards between them
 // until the test ends.
-func New(t testing.TB, cfg Config, node *fabric.Node) *Switch {
+func attach(t testing.TB, s *memory.Switch, node *fabric.Node) {
 	t.Helper()
-	s := newSwitch(cfg)
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: node.FD()})
 	if err != nil {
 		t.Fatalf("switch: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	var running sync.WaitGroup
-	type attached struct {
-		port *port
-		sock *packets.Socket
-	}
-	var list []attached
+	var socks []*packets.Socket
 	for _, p := range node.Ports() {
 		var sock *packets.Socket
 		if err := node.Do(func() (err error) {
@@ -40,44 +36,39 @@ func New(t testing.TB, cfg Config, node *fabric.Node) *Switch {
 		}); err != nil {
 			t.Fatalf("switch: port %s: %v", p, err)
 		}
-		send := func(frame []byte) {
+		port := s.AddPort(p.Name, func(frame []byte) {
 			// A link that is down loses frames, as a cable that was pulled does.
 			if err := sock.Send(frame); err != nil && !errors.Is(err, unix.ENETDOWN) && !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
 				t.Errorf("switch: port %s: send: %v", p, err)
 			}
-		}
-		flaps := func() uint64 {
+		})
+		port.SetLosses(func() uint64 {
 			n, err := linkLosses(conn, p.Index())
 			if err != nil {
 				t.Errorf("switch: port %s: %v", p, err)
 			}
 			return n
-		}
-		sp := s.add(p.Name, send, flaps)
-		sp.flapped = flaps()
-		list = append(list, attached{sp, sock})
-	}
-	for _, a := range list {
+		})
+		socks = append(socks, sock)
 		running.Go(func() {
 			for {
-				frame, _, err := a.sock.Receive()
+				frame, _, err := sock.Receive()
 				switch {
 				case errors.Is(err, unix.ENETDOWN):
 				case err != nil:
 					return // closed
 				case frame != nil:
-					s.receive(a.port, frame)
+					port.Receive(frame)
 				}
 			}
 		})
 	}
 	t.Cleanup(func() {
-		for _, a := range list {
-			a.sock.Close()
+		for _, s := range socks {
+			s.Close()
 		}
 		running.Wait()
 	})
-	return s
 }
 
 // iflaCarrierDownCount is the kernel's IFLA_CARRIER_DOWN_COUNT.

@@ -1,4 +1,4 @@
-package qualifytest
+package memory
 
 import (
 	"bytes"
@@ -16,8 +16,9 @@ const native = 1
 // linkLocal are the group addresses that no bridge forwards, less their last bits.
 var linkLocal = []byte{0x01, 0x80, 0xc2, 0x00, 0x00}
 
-// receive takes a frame in at a port.
-func (s *Switch) receive(in *port, frame []byte) {
+// Receive takes a frame in at the port: when it returns, what becomes of it has been sent.
+func (p *Port) Receive(frame []byte) {
+	s := p.s
 	if len(frame) < header {
 		return
 	}
@@ -26,7 +27,38 @@ func (s *Switch) receive(in *port, frame []byte) {
 	s.received++
 	now := time.Now()
 	s.settle(now)
-	if now.Before(s.down) || bytes.Equal(frame[:5], linkLocal) && frame[5] < 0x10 {
+	if p.down || now.Before(s.down) {
+		return
+	}
+	if s.cfg.Pipeline == nil {
+		s.bridge(p, frame, now)
+		return
+	}
+	at := parse(frame, s.cfg.TPID)
+	for range s.copies(&at) {
+		s.cfg.Pipeline(&Packet{In: p, Bytes: slices.Clone(frame), s: s, now: now})
+	}
+}
+
+// copies is how many copies of a frame are forwarded, by the faults that lose and double frames.
+func (s *Switch) copies(p *parsed) int {
+	f := &s.cfg.Faults
+	if p.csig == 0 && p.vlans == 0 {
+		return 1
+	}
+	s.tagged++
+	switch {
+	case f.LosesOneIn > 0 && s.tagged%f.LosesOneIn == 0, p.csig != 0 && f.PassesOneIn > 0 && s.tagged%f.PassesOneIn != 0:
+		return 0
+	case p.csig != 0 && f.DoublesOneIn > 0 && s.tagged%f.DoublesOneIn == 0:
+		return 2
+	}
+	return 1
+}
+
+// bridge forwards a frame by the addresses that were learned.
+func (s *Switch) bridge(in *Port, frame []byte, now time.Time) {
+	if bytes.Equal(frame[:5], linkLocal) && frame[5] < 0x10 {
 		return
 	}
 	f := &s.cfg.Faults
@@ -36,16 +68,8 @@ func (s *Switch) receive(in *port, frame []byte) {
 		vlan = native
 	}
 	table := vlan // in which addresses are learned
-	if p.csig != 0 || p.vlans > 0 {
-		s.tagged++
-		if n := f.LosesOneIn; n > 0 && s.tagged%n == 0 {
-			return
-		}
-	}
+	copies := s.copies(&p)
 	if p.csig != 0 {
-		if n := f.PassesOneIn; n > 0 && s.tagged%n != 0 {
-			return
-		}
 		vid := tciAt(frame, p.csig) & 0xfff
 		if slices.ContainsFunc(f.DropsVIDs, func(r vlanrules.VIDRange) bool { return r.First <= vid && vid <= r.Last }) {
 			return
@@ -57,7 +81,7 @@ func (s *Switch) receive(in *port, frame []byte) {
 			table = vid
 		}
 	}
-	if vlan > s.cfg.VLANs || len(frame) > s.longest(&p) {
+	if copies == 0 || vlan > s.cfg.VLANs || len(frame) > s.longest(&p) {
 		return
 	}
 	if frame[6]&1 == 0 {
@@ -65,14 +89,12 @@ func (s *Switch) receive(in *port, frame []byte) {
 	}
 	out := s.stations[station{table, [6]byte(frame[:6])}]
 	denied := s.cfg.Denies != [6]byte{} && s.cfg.Denies == [6]byte(frame[:6])
-	twice := p.csig != 0 && f.DoublesOneIn > 0 && s.tagged%f.DoublesOneIn == 0
 	for _, to := range s.ports {
 		if denied && !(f.ShadowsACL && p.csig != 0 && to.hw.action == vlanrules.Update) {
 			continue
 		}
 		if to != in && (out == nil || out == to) {
-			to.emit(s, frame, vlan, now)
-			if twice {
+			for range copies {
 				to.emit(s, frame, vlan, now)
 			}
 		}
@@ -89,7 +111,7 @@ func (s *Switch) longest(p *parsed) int {
 }
 
 // faultsOf are the faults that a port's rules have.
-func (s *Switch) faultsOf(p *port) *Faults {
+func (s *Switch) faultsOf(p *Port) *Faults {
 	f := s.cfg.Faults
 	if f.RulesOf != "" && f.RulesOf != p.name {
 		f.MatchesBridgingVLAN, f.RulesTakeVLANs, f.IgnoresPCP, f.RewriteClearsDEI, f.StripsPayload = false, false, false, false, false
@@ -99,7 +121,7 @@ func (s *Switch) faultsOf(p *port) *Faults {
 }
 
 // emit sends a copy of a frame out of a port, through its rules.
-func (p *port) emit(s *Switch, frame []byte, vlan uint16, now time.Time) {
+func (p *Port) emit(s *Switch, frame []byte, vlan uint16, now time.Time) {
 	f, hw := s.faultsOf(p), &p.hw
 	frame = slices.Clone(frame)
 	at := parse(frame, hw.tpid)
@@ -131,6 +153,9 @@ func (p *port) emit(s *Switch, frame []byte, vlan uint16, now time.Time) {
 		frame = slices.Insert(frame, macs, cTag>>8, cTag&0xff, 0, native)
 	}
 	frame = hw.stripOthers(frame)
+	if p.down {
+		return
+	}
 	p.count.frame(f, frame, at.csig != 0)
 	p.send(frame)
 }
@@ -150,7 +175,7 @@ func (hw *hardware) stripOthers(frame []byte) []byte {
 }
 
 // rewrite looks a tag up in the port's rules.
-func (p *port) rewrite(s *Switch, frame []byte, at int, vlan uint16, now time.Time) {
+func (p *Port) rewrite(s *Switch, frame []byte, at int, vlan uint16, now time.Time) {
 	f, hw := s.faultsOf(p), &p.hw
 	if hw.action != vlanrules.Update {
 		return

@@ -1,4 +1,4 @@
-package qualifytest
+package memory
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package qualifytest
+package memory
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func (r *source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	now := time.Now()
 	for _, name := range r.ports {
 		sample := counters.Sample{Port: name, Speed: speed, Up: true, At: now, Bits: 64, Overhead: overhead, Epoch: s.boots}
-		if p := s.port(name); p != nil {
+		if p := s.Port(name); p != nil {
 			sample.Octets, sample.Packets = p.show(&s.cfg.Faults, now)
 		} else {
 			sample.Err = fmt.Errorf("the switch has no port %s", name)
@@ -67,11 +67,18 @@ func (r *source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sa
 	return dst, nil
 }
 
+// Sent is what the port's egress counters count, without their faults.
+func (p *Port) Sent() (octets, packets uint64) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.count.octets, p.count.packets
+}
+
 // Close closes nothing.
 func (r *source) Close() error { return nil }
 
 // show is what is read of a port's counters now.
-func (p *port) show(f *Faults, now time.Time) (octets, packets uint64) {
+func (p *Port) show(f *Faults, now time.Time) (octets, packets uint64) {
 	if now.Sub(p.shown.at) >= f.StaleCounters {
 		p.shown = p.count
 		p.shown.at = now

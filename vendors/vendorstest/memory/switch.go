@@ -1,4 +1,4 @@
-package qualifytest
+package memory
 
 import (
 	"errors"
@@ -19,6 +19,10 @@ type Config struct {
 	Octets uint64  // that its counters begin at
 	Denies [6]byte // destination that an ACL at every port drops; zero: none does
 	Faults Faults
+
+	// Pipeline decides in the place of the bridge what becomes of a packet: it outputs it any
+	// number of times. Switch.Change changes what it looks at. Nil: the bridge.
+	Pipeline func(*Packet)
 }
 
 // Entries is how many entries the data sheet promises, of all ports.
@@ -32,8 +36,8 @@ type Switch struct {
 	cfg Config
 
 	mu       sync.Mutex
-	ports    []*port
-	stations map[station]*port
+	ports    []*Port
+	stations map[station]*Port
 	setup    *vendors.Setup // as it is read back; nil: nothing of ours
 	lease    time.Time      // of the hardware: until then ports write what they were given
 	pending  []pending
@@ -50,12 +54,16 @@ type station struct {
 	mac  [6]byte
 }
 
-// port is one port. Rows are its rules as they are read back, hw what forwards.
-type port struct {
-	name    string
-	send    func(frame []byte)
-	flaps   func() uint64 // how often its link was lost
-	flapped uint64
+// Port is one port. Rows are its rules as they are read back, hw what forwards.
+type Port struct {
+	s    *Switch
+	name string
+	send func(frame []byte)
+
+	down    bool          // its link is
+	losses  func() uint64 // how often its link was lost
+	lost    uint64        // so often by SetLink
+	handled uint64        // of losses, those that the hardware has acted on
 
 	rows vlanrules.Table
 	hw   hardware
@@ -79,21 +87,72 @@ type pending struct {
 	do func()
 }
 
-func newSwitch(cfg Config) *Switch {
+// New makes a switch without ports.
+func New(cfg Config) *Switch {
 	if cfg.MTU == 0 {
 		cfg.MTU = 1500
 	}
 	if cfg.VLANs == 0 {
 		cfg.VLANs = 999
 	}
-	return &Switch{cfg: cfg, stations: map[station]*port{}}
+	return &Switch{cfg: cfg, stations: map[station]*Port{}}
 }
 
-func (s *Switch) add(name string, send func([]byte), flaps func() uint64) *port {
-	p := &port{name: name, send: send, flaps: flaps, hw: hardware{tpid: s.cfg.TPID}}
+// AddPort adds a port. Send gets the frames that leave there, while the switch is locked: it
+// neither blocks nor calls the switch.
+func (s *Switch) AddPort(name string, send func(frame []byte)) *Port {
+	p := &Port{s: s, name: name, send: send, hw: hardware{tpid: s.cfg.TPID}}
+	p.losses = func() uint64 { return p.lost }
 	p.count = counts{octets: s.cfg.Octets}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ports = append(s.ports, p)
 	return p
+}
+
+// Name is the port's name.
+func (p *Port) Name() string { return p.name }
+
+// SetLosses has the port ask how often its link was lost, where it is another's: a real card's.
+func (p *Port) SetLosses(losses func() uint64) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.losses, p.handled = losses, losses()
+}
+
+// SetLink takes the port's link down or up, and reports whether it was not so before. While
+// it is down, frames are lost there.
+func (p *Port) SetLink(up bool) (changed bool) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if changed = p.down == up; changed && !up {
+		p.lost++
+	}
+	p.down = !up
+	return changed
+}
+
+// Up reports whether the port has a link.
+func (p *Port) Up() bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return !p.down
+}
+
+// Change runs f while no frame is on its way: what a Pipeline looks at changes at once.
+func (s *Switch) Change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// SetFaults changes what is wrong with the switch.
+func (s *Switch) SetFaults(f Faults) { s.Change(func() { s.cfg.Faults = f }) }
+
+// Received is how many frames have come in.
+func (s *Switch) Received() (n int) {
+	s.Change(func() { n = s.received })
+	return n
 }
 
 // later has the hardware do something after a while, and what is later still after it.
@@ -117,8 +176,8 @@ func (s *Switch) settle(now time.Time) {
 		return
 	}
 	for _, p := range s.ports {
-		if n := p.flaps(); n != p.flapped && s.faultsOf(p).ForgetsOnLinkDown {
-			p.flapped, p.hw = n, hardware{}
+		if n := p.losses(); n != p.handled && s.faultsOf(p).ForgetsOnLinkDown {
+			p.handled, p.hw = n, hardware{}
 		}
 	}
 }
@@ -162,7 +221,7 @@ func (s *Switch) entries() int {
 }
 
 // program carries out operations one by one, as far as the table takes them.
-func (s *Switch) program(p *port, ops []vlanrules.Op) (err error) {
+func (s *Switch) program(p *Port, ops []vlanrules.Op) (err error) {
 	f := s.faultsOf(p)
 	done := 0
 	for i := range ops {
@@ -213,7 +272,7 @@ func compileStale(setup *vendors.Setup) vlanrules.Table {
 }
 
 func newCompiler(l quantize.Layout) *vlanrules.Compiler {
-	return vlanrules.NewCompiler(Rules(), l, vlanrules.WithBudget(smallest))
+	return vlanrules.NewCompiler(Caps(), l, vlanrules.WithBudget(smallest))
 }
 
 // smallest is a budget that asks for the smallest tables.

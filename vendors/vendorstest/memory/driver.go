@@ -1,4 +1,4 @@
-package qualifytest
+package memory
 
 import (
 	"context"
@@ -35,8 +35,8 @@ func (s *Switch) Driver() *Driver {
 	return &Driver{s: s, signals: map[string]*vendors.PortSignal{}}
 }
 
-// Rules is what the switch's data sheet promises.
-func Rules() vlanrules.Caps {
+// Caps is what the switch's data sheet promises.
+func Caps() vlanrules.Caps {
 	return vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true, Txn: vlanrules.TxnEntry, Modify: true, Entries: Entries, Shared: true, MatchReserved: true}
 }
 
@@ -62,9 +62,9 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		return vendors.Facts{}, err
 	}
 	defer unlock()
-	ran := vendors.Source{Mark: vendors.Ran, From: "qualify/qualifytest"}
+	ran := vendors.Source{Mark: vendors.Ran, From: "vendors/vendorstest/memory"}
 	f := vendors.Facts{
-		Platform: "software", Rules: Rules(), Others: maxOthers,
+		Platform: "software", Rules: Caps(), Others: maxOthers,
 		Wide:      vendors.Refusal("its rules match 12 bits of a tag"),
 		TagDepths: make([]vlanrules.Verdict, maxVLANs+1),
 		Traits: vendors.Traits{
@@ -147,7 +147,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	}
 	defer unlock()
 	s := d.s
-	if err := validate(&want, func(name string) bool { return s.port(name) != nil }); err != nil {
+	if err := validate(&want, func(name string) bool { return s.Port(name) != nil }); err != nil {
 		return err
 	}
 	fresh := s.setup == nil || describe(s.setup) != describe(&want)
@@ -220,7 +220,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 }
 
 func (d *Driver) update(u *vendors.PortUpdate, res *vendors.UpdateResult) error {
-	p := d.s.port(u.Port)
+	p := d.s.Port(u.Port)
 	if p == nil || !d.s.setup.HasPort(u.Port) {
 		return vendors.NotInSetup(u.Port)
 	}
@@ -306,8 +306,8 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// port is a port by name, nil where there is none.
-func (s *Switch) port(name string) *port {
+// Port is a port by name, nil where there is none. Ports are added before it is called.
+func (s *Switch) Port(name string) *Port {
 	for _, p := range s.ports {
 		if p.name == name {
 			return p

@@ -1,48 +1,34 @@
-package qualifytest
+package memory
 
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-func TestMain(m *testing.M) { fabric.Tests(m, nil) }
-
 const tpid = 0x9900
 
-// wires are the cards of a lab.
+// wires are a switch's cards, at its ports p1, p2 …
 type wires struct {
-	*Lab
+	*Switch
 	t     testing.TB
-	cards []*packets.Socket
+	cards []*Card
 }
 
 func lab(t testing.TB, f Faults, ports int) *wires {
-	w := &wires{Lab: NewLab(t, Config{TPID: tpid, Faults: f, Octets: 1<<32 - 1000}, ports), t: t}
-	for _, c := range w.Cards {
-		if err := w.Bench.Do(func() error {
-			s, err := packets.Open(c.Index(), nil)
-			w.cards = append(w.cards, s)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { w.cards[c.Index()-w.Cards[0].Index()].Close() })
+	w := &wires{Switch: New(Config{TPID: tpid, Faults: f, Octets: 1<<32 - 1000}), t: t}
+	for i := range ports {
+		w.cards = append(w.cards, w.Cable(fmt.Sprint("p", i+1)))
 	}
 	return w
 }
@@ -61,67 +47,27 @@ func frame(a, b byte, id uint32, size int, tags ...tag) []byte {
 	return append(f, make([]byte, max(0, size-len(f)))...)
 }
 
-func (w *wires) send(card int, f []byte) {
+// send sends a frame from a card, and returns what then leaves at each port.
+func (w *wires) send(card int, f []byte) map[string][][]byte {
 	w.t.Helper()
 	if err := w.cards[card].Send(f); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// next is the next frame at a card, nil where none comes within the patience.
-func (w *wires) next(card int, patience time.Duration) []byte {
-	w.t.Helper()
-	for until := time.Now().Add(patience); ; {
-		f, _, err := w.cards[card].Receive()
-		if err != nil && !errors.Is(err, unix.ENETDOWN) { // of a link that was lost
-			w.t.Fatal(err)
-		}
-		if f != nil {
-			return slices.Clone(f)
-		}
-		if time.Now().After(until) {
-			return nil
+	out := map[string][][]byte{}
+	for _, c := range w.cards {
+		for got := c.Next(); got != nil; got = c.Next() {
+			out[c.port.name] = append(out[c.port.name], got)
 		}
 	}
+	return out
 }
 
-// through is what becomes of a frame from card 0 to card 1: nil where it is lost. That the
-// switch lost it is known by its counters: on a busy machine the kernel may deliver frames of
-// two processors in another order, so that a frame behind it shows nothing.
+// through is what becomes of a frame from card 0 to card 1: nil where it is lost.
 func (w *wires) through(f []byte) (got []byte) {
 	w.t.Helper()
-	for range w.forwarded(0, "p2", f) {
-		if got = w.next(1, time.Minute); got == nil {
-			w.t.Fatal("a frame that the switch has sent does not arrive")
-		}
+	for _, got = range w.send(0, f)["p2"] {
 	}
 	return got
-}
-
-// forwarded sends a frame from a card, and is how many the switch has sent out of a port when it
-// has dealt with it.
-func (w *wires) forwarded(card int, port string, f []byte) uint64 {
-	w.t.Helper()
-	count := func() (in int, out uint64) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, p := range w.ports {
-			if p.name == port {
-				out = p.count.packets
-			}
-		}
-		return w.received, out
-	}
-	in, out := count()
-	w.send(card, f)
-	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
-		switch n, now := count(); {
-		case n > in:
-			return now - out
-		case time.Now().After(until):
-			w.t.Fatal("a frame does not reach the switch")
-		}
-	}
 }
 
 // model is what a port that writes s and lm for both signals makes of a TCI, by the
@@ -162,22 +108,10 @@ func (w *wires) update(d *Driver, s uint8, lm uint16, lease time.Duration) {
 func TestEveryTag(t *testing.T) {
 	w := lab(t, Faults{}, 2)
 	w.programmed(9, 44, time.Hour)
-	const burst = 64
-	for first := 0; first < 1<<16; first += burst {
-		for tci := first; tci < first+burst; tci++ {
-			w.send(0, frame(1, 2, uint32(tci), 60, tag{tpid, uint16(tci)}))
-		}
-		arrived := map[uint32][]byte{} // in any order: see through
-		for range burst {
-			if got := w.next(1, time.Minute); len(got) == 60 {
-				arrived[binary.BigEndian.Uint32(got[18:])] = got
-			}
-		}
-		for tci := first; tci < first+burst; tci++ {
-			got, want := arrived[uint32(tci)], frame(1, 2, uint32(tci), 60, tag{tpid, model(uint16(tci), 9, 44)})
-			if !bytes.Equal(got, want) {
-				t.Fatalf("TCI %#04x: %x, want %x", tci, got, want)
-			}
+	for tci := range 1 << 16 {
+		got, want := w.through(frame(1, 2, uint32(tci), 60, tag{tpid, uint16(tci)})), frame(1, 2, uint32(tci), 60, tag{tpid, model(uint16(tci), 9, 44)})
+		if !bytes.Equal(got, want) {
+			t.Fatalf("TCI %#04x: %x, want %x", tci, got, want)
 		}
 	}
 }
@@ -188,7 +122,7 @@ func TestFaults(t *testing.T) {
 	alters := func(tags ...tag) func(*wires) string {
 		return func(w *wires) string {
 			f := frame(1, 2, 7, 60, tags...)
-			w.forwarded(1, "p1", frame(2, 1, 0, 60)) // station 2 is learned
+			w.send(1, frame(2, 1, 0, 60)) // station 2 is learned
 			if got := w.through(f); !bytes.Equal(got, f) {
 				return fmt.Sprintf("got %x", got)
 			}
@@ -263,7 +197,11 @@ func TestFaults(t *testing.T) {
 		{"gap", Faults{Gap: time.Hour}, rewrites(in, out)},
 		{"forgets when the link is lost", Faults{ForgetsOnLinkDown: true}, func(w *wires) string {
 			w.programmed(9, 44, time.Hour)
-			w.flap(1)
+			for _, up := range []bool{false, true} {
+				if err := w.cards[1].Link(up); err != nil {
+					return err.Error()
+				}
+			}
 			return rewriteOf(w, in, out)
 		}},
 		{"a lease for ever", Faults{LeaseForever: true}, func(w *wires) string {
@@ -277,10 +215,10 @@ func TestFaults(t *testing.T) {
 			return rewriteOf(w, in, 0x107d)
 		}},
 		{"learns by VID", Faults{LearnsByVID: true}, func(w *wires) string {
-			if w.forwarded(1, "p3", frame(2, 1, 0, 60)) != 1 {
+			if len(w.send(1, frame(2, 1, 0, 60))["p3"]) != 1 {
 				return "a frame to an unknown station is lost"
 			}
-			if w.forwarded(0, "p3", frame(1, 2, 7, 60, tag{tpid, in})) != 0 {
+			if len(w.send(0, frame(1, 2, 7, 60, tag{tpid, in}))["p3"]) != 0 {
 				return "floods"
 			}
 			return ""
@@ -298,13 +236,14 @@ func TestFaults(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			t.Parallel()
-			if got := r.f(lab(t, Faults{}, 3)); got != "" {
-				t.Errorf("a healthy switch: %s", got)
-			}
-			if got := r.f(lab(t, r.faults, 3)); got == "" {
-				t.Error("the fault does not show")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if got := r.f(lab(t, Faults{}, 3)); got != "" {
+					t.Errorf("a healthy switch: %s", got)
+				}
+				if got := r.f(lab(t, r.faults, 3)); got == "" {
+					t.Error("the fault does not show")
+				}
+			})
 		})
 	}
 }
@@ -318,19 +257,21 @@ func rewriteOf(w *wires, in, want uint16) string {
 
 // TestRestart loses frames for a moment and then forwards without csig's rules.
 func TestRestart(t *testing.T) {
-	w := lab(t, Faults{}, 2)
-	d := w.programmed(9, 44, time.Hour)
-	w.Restart()
-	if w.forwarded(0, "p2", frame(1, 2, 1, 60)) != 0 {
-		t.Error("it forwards while it starts")
-	}
-	time.Sleep(boot)
-	if got := rewriteOf(w, 0x1f85, 0x1f85); got != "" {
-		t.Errorf("a rule survives: %s", got)
-	}
-	if s, err := d.Observe(t.Context()); err != nil || !s.Nothing() {
-		t.Errorf("observed %+v, %v", s, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := lab(t, Faults{}, 2)
+		d := w.programmed(9, 44, time.Hour)
+		w.Restart()
+		if w.through(frame(1, 2, 1, 60)) != nil {
+			t.Error("it forwards while it starts")
+		}
+		time.Sleep(boot)
+		if got := rewriteOf(w, 0x1f85, 0x1f85); got != "" {
+			t.Errorf("a rule survives: %s", got)
+		}
+		if s, err := d.Observe(t.Context()); err != nil || !s.Nothing() {
+			t.Errorf("observed %+v, %v", s, err)
+		}
+	})
 }
 
 // TestSetupsInAnyOrder brings a switch from some setups to others.
@@ -406,27 +347,4 @@ func plain(t vlanrules.Table) vlanrules.Table {
 		t[i].ID = 0
 	}
 	return t
-}
-
-// flap takes a card down and up.
-func (w *wires) flap(card int) {
-	w.t.Helper()
-	err := w.Bench.Do(func() error {
-		l, err := netlink.LinkByIndex(w.Cards[card].Index())
-		if err == nil {
-			err = netlink.LinkSetDown(l)
-		}
-		if err == nil {
-			err = netlink.LinkSetUp(l)
-		}
-		for err == nil {
-			if l, err = netlink.LinkByIndex(l.Attrs().Index); err == nil && l.Attrs().OperState == netlink.OperUp {
-				return nil
-			}
-		}
-		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
