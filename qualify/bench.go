@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,7 +43,7 @@ type Port struct {
 	Carrier func() (up bool, changes uint32, err error)
 
 	card  Card
-	taken atomic.Bool // its link was taken down by an experiment
+	taken bool // its link was taken down by an experiment
 }
 
 // Cabled makes a port of an opened card.

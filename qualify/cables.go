@@ -49,7 +49,7 @@ func (t *Trial) sameLinks(before []uint32) error {
 		return err
 	}
 	for i, p := range t.Ports {
-		if n := now[i] - before[i]; n > 0 && !p.taken.Load() {
+		if n := now[i] - before[i]; n > 0 && !p.taken {
 			return Cannot("the carrier of card %s, at port %s, changed %d times meanwhile: look at its cable and its port", p.Card, p.Name, n)
 		}
 	}

@@ -53,7 +53,6 @@ func OpenCard(port, name string) (*Port, error) {
 	p.card = linked{s, h, c}
 	p.Carrier = func() (bool, uint32, error) { return carrierOf(c, nic.Index) }
 	p.Link = func(up bool) error {
-		p.taken.Store(true)
 		l, err := h.LinkByIndex(nic.Index)
 		switch {
 		case err != nil:

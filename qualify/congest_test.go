@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -113,14 +113,16 @@ func TestCongestion(t *testing.T) {
 	} {
 		t.Run(tc.id+": "+tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := &soft{}
-			b := softBench(t, 2, s)
-			b.Patience = 5 * time.Second // for what waits
-			if tc.q != nil {
-				s.treat = tc.q.treat
-				tc.q.drain(t, s.ports[1].frames)
-			}
-			judged(t, b, tc.id, tc.outcome, tc.want)
+			synctest.Test(t, func(t *testing.T) {
+				s := &soft{}
+				b := softBench(t, 2, s)
+				b.Patience = 5 * time.Second // for what waits
+				if tc.q != nil {
+					s.treat = tc.q.treat
+					tc.q.drain(t, s.ports[1].frames)
+				}
+				judged(t, b, tc.id, tc.outcome, tc.want)
+			})
 		})
 	}
 }
@@ -156,6 +158,16 @@ func datagram(format uint32, header []byte) []byte {
 	out := words(sflowVersion, 1, 0x7f000001, 0, 1, 1000, 2, 2) // of counters, before it
 	return append(append(append(out, opaque(words(9, 9))...), words(format)...), opaque(sample)...)
 }
+
+// datagrams is where datagrams are read that the other end of a pipe writes.
+type datagrams struct{ net.Conn }
+
+func (d datagrams) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, err := d.Read(b)
+	return n, d.RemoteAddr(), err
+}
+
+func (d datagrams) WriteTo([]byte, net.Addr) (int, error) { return 0, errors.ErrUnsupported }
 
 // TestSFlow: what a switch's samples show of the tag.
 func TestSFlow(t *testing.T) {
@@ -200,37 +212,33 @@ func TestSFlow(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"}
-			conn, err := net.ListenUnixgram("unixgram", at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			agent, err := net.DialUnix("unixgram", nil, at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { agent.Close(); conn.Close() })
-			s, n := &soft{}, 0
-			b := softBench(t, 2, s)
-			b.SFlow = conn
-			s.treat = func(from, to int, f []byte) []byte {
-				if tc.sample == nil && hasTag(f) {
-					return nil
-				}
-				if n++; tc.sample != nil && n%7 == 0 && from == 0 && to == 1 {
-					if header := tc.sample(f); header != nil {
-						_ = agent.SetWriteDeadline(time.Now().Add(time.Millisecond)) // one that nobody takes is lost, as of UDP
-						if _, err := agent.Write(datagram(tc.format, header)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-							t.Error(err)
+			synctest.Test(t, func(t *testing.T) {
+				agent, at := net.Pipe()
+				t.Cleanup(func() { agent.Close(); at.Close() })
+				s, n := &soft{}, 0
+				b := softBench(t, 2, s)
+				b.SFlow = datagrams{at}
+				s.treat = func(from, to int, f []byte) []byte {
+					if tc.sample == nil && hasTag(f) {
+						return nil
+					}
+					if n++; tc.sample != nil && n%7 == 0 && from == 0 && to == 1 {
+						if header := tc.sample(f); header != nil {
+							_ = agent.SetWriteDeadline(time.Now().Add(time.Millisecond)) // one that nobody takes is lost, as of UDP
+							if _, err := agent.Write(datagram(tc.format, header)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+								t.Error(err)
+							}
 						}
 					}
+					return f
 				}
-				return f
-			}
-			judged(t, b, "sflow", tc.outcome, tc.want)
+				judged(t, b, "sflow", tc.outcome, tc.want)
+			})
 		})
 	}
-	t.Run("no collector", func(t *testing.T) { judged(t, softBench(t, 2, &soft{}), "sflow", NotTested, "--sflow ADDRESS:6343") })
+	t.Run("no collector", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { judged(t, softBench(t, 2, &soft{}), "sflow", NotTested, "--sflow ADDRESS:6343") })
+	})
 }
 
 // FuzzSFlow has datagrams that are none.

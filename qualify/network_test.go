@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -398,28 +399,26 @@ func TestNetworkFaults(t *testing.T) {
 		{"much loss of tags, VIDs", "vids", 2, &soft{losesTagged: 4}, NotTested, "the path loses frames"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if tc.ports > 2 { // these wait for what does not come
-				t.Parallel()
-			} else {
+			synctest.Test(t, func(t *testing.T) {
 				paused = false
-			}
-			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
-			b := softBench(t, tc.ports, tc.s)
-			b.Routed = &Routed{router, netip.MustParseAddr("203.0.113.9")}
-			r, err := Run(t.Context(), b, options(t, list...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			res := r.Result(tc.id)
-			if res.Outcome != tc.outcome || tc.outcome == Fail && !slices.ContainsFunc(res.Faults, func(f Fault) bool { return f.Code == tc.want }) || tc.outcome != Fail && !strings.Contains(res.Found, tc.want) {
-				t.Errorf("%s: %s %+v; want %s: %s", res.Outcome, res.Found, res.Faults, tc.outcome, tc.want)
-			}
-			if tc.want == "storm-limits-tagged" {
-				r.Switch.Model, r.Switch.Version = "X-1", "1"
-				if f, err := r.Facts(list); err != nil || f.StormControl != nil {
-					t.Errorf("what limits unicast shows nothing of storm control: %+v, %v", f.StormControl, err)
+				list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
+				b := softBench(t, tc.ports, tc.s)
+				b.Routed = &Routed{router, netip.MustParseAddr("203.0.113.9")}
+				r, err := Run(t.Context(), b, options(t, list...))
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				res := r.Result(tc.id)
+				if res.Outcome != tc.outcome || tc.outcome == Fail && !slices.ContainsFunc(res.Faults, func(f Fault) bool { return f.Code == tc.want }) || tc.outcome != Fail && !strings.Contains(res.Found, tc.want) {
+					t.Errorf("%s: %s %+v; want %s: %s", res.Outcome, res.Found, res.Faults, tc.outcome, tc.want)
+				}
+				if tc.want == "storm-limits-tagged" {
+					r.Switch.Model, r.Switch.Version = "X-1", "1"
+					if f, err := r.Facts(list); err != nil || f.StormControl != nil {
+						t.Errorf("what limits unicast shows nothing of storm control: %+v, %v", f.StormControl, err)
+					}
+				}
+			})
 		})
 	}
 }

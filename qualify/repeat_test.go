@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/csig-agent/csig/inventory"
 )
@@ -101,35 +102,37 @@ func TestChance(t *testing.T) {
 	} {
 		t.Run(tc.id+": "+tc.name, func(t *testing.T) {
 			t.Parallel()
-			list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
-			o := options(t, list...)
-			o.About = About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7.4"}
-			r, err := Run(t.Context(), softBench(t, 2, tc.s), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, codes := r.Result(tc.id), []string{}
-			for _, f := range res.Faults {
-				codes = append(codes, f.Code)
-			}
-			if res.Outcome != tc.outcome || strings.Join(codes, " ") != tc.codes || !strings.Contains(res.Found, tc.found) {
-				t.Errorf("%s: %s %v; want %s: %s %s", res.Outcome, res.Found, codes, tc.outcome, tc.found, tc.codes)
-			}
-			text, err := os.ReadFile(filepath.Join(o.Folder, factsFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := inventory.ParseFacts(factsFile, text); err != nil {
-				t.Errorf("%v\n%s", err, text)
-			}
-			for _, key := range []string{"dropped_vids", "bridging_vlan_independent"} {
-				if codes := strings.Join(codes, " "); strings.HasPrefix(codes, "random") && strings.Contains(string(text), key) {
-					t.Errorf("%s is a fact:\n%s", key, text)
+			synctest.Test(t, func(t *testing.T) {
+				list := slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != tc.id })
+				o := options(t, list...)
+				o.About = About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7.4"}
+				r, err := Run(t.Context(), softBench(t, 2, tc.s), o)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if strings.HasSuffix(tc.codes, "-lost random-loss") && !strings.Contains(string(text), "dropped_vids: [4095]") {
-				t.Errorf("%s", text)
-			}
+				res, codes := r.Result(tc.id), []string{}
+				for _, f := range res.Faults {
+					codes = append(codes, f.Code)
+				}
+				if res.Outcome != tc.outcome || strings.Join(codes, " ") != tc.codes || !strings.Contains(res.Found, tc.found) {
+					t.Errorf("%s: %s %v; want %s: %s %s", res.Outcome, res.Found, codes, tc.outcome, tc.found, tc.codes)
+				}
+				text, err := os.ReadFile(filepath.Join(o.Folder, factsFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := inventory.ParseFacts(factsFile, text); err != nil {
+					t.Errorf("%v\n%s", err, text)
+				}
+				for _, key := range []string{"dropped_vids", "bridging_vlan_independent"} {
+					if codes := strings.Join(codes, " "); strings.HasPrefix(codes, "random") && strings.Contains(string(text), key) {
+						t.Errorf("%s is a fact:\n%s", key, text)
+					}
+				}
+				if strings.HasSuffix(tc.codes, "-lost random-loss") && !strings.Contains(string(text), "dropped_vids: [4095]") {
+					t.Errorf("%s", text)
+				}
+			})
 		})
 	}
 }

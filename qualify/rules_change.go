@@ -171,6 +171,9 @@ func (t *Trial) onWire(ctx context.Context, setup *vendors.Setup, l local, port 
 		if all || a.over() {
 			return all, nil
 		}
+		if err := vendors.Wait(ctx, t.Settle); err != nil {
+			return false, err
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
@@ -24,12 +25,14 @@ func (c *chatty) Read(context.Context, []counters.Sample) ([]counters.Sample, er
 // TestCountersNeverStill: an experiment does not wait for ever for counters of a port that
 // sends by itself.
 func TestCountersNeverStill(t *testing.T) {
-	b, _ := cabled(t)
-	b.Patience, b.Counters = 5*time.Millisecond, &chatty{}
-	r := reading{t: &Trial{Bench: b}}
-	if _, err := r.settled(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "the switch sends by itself") {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := cabled(t)
+		b.Patience, b.Counters = 5*time.Millisecond, &chatty{}
+		r := reading{t: &Trial{Bench: b}}
+		if _, err := r.settled(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "the switch sends by itself") {
+			t.Error(err)
+		}
+	})
 }
 
 // lagging is a counter that is refreshed so often; 0: never.
@@ -50,28 +53,32 @@ func (s *lagging) Read(context.Context, []counters.Sample) ([]counters.Sample, e
 // TestCountersStuck: counters that do not change under traffic are a fault, and no reason not
 // to test them.
 func TestCountersStuck(t *testing.T) {
-	b, _ := cabled(t)
-	b.Patience, b.Counters = 20*time.Millisecond, &lagging{}
-	list := slices.DeleteFunc(Rules(), func(e Experiment) bool { return e.ID != "counters" })
-	r, err := Run(t.Context(), b, options(t, list...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res := r.Result("counters"); res.Outcome != Fail || !res.Has("counters-stuck") {
-		t.Errorf("%s: %s %v", res.Outcome, res.Found, res.Faults)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := cabled(t)
+		b.Patience, b.Counters = 20*time.Millisecond, &lagging{}
+		list := slices.DeleteFunc(Rules(), func(e Experiment) bool { return e.ID != "counters" })
+		r, err := Run(t.Context(), b, options(t, list...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := r.Result("counters"); res.Outcome != Fail || !res.Has("counters-stuck") {
+			t.Errorf("%s: %s %v", res.Outcome, res.Found, res.Faults)
+		}
+	})
 }
 
 // TestCountersSlow: two refreshes in all of the time that they are given are a period, too.
 func TestCountersSlow(t *testing.T) {
-	b, _ := cabled(t)
-	b.Patience, b.Profile.Interval = 100*time.Millisecond, 100*time.Millisecond
-	b.Start(1)
-	b.Counters = &lagging{every: 1200 * time.Millisecond, began: time.Now()}
-	r := reading{t: &Trial{Bench: b}}
-	if stuck, err := r.age(t.Context()); err != nil || stuck || r.period < time.Second || !r.t.Has("counters-stale") {
-		t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := cabled(t)
+		b.Patience, b.Profile.Interval = 100*time.Millisecond, 100*time.Millisecond
+		b.Start(1)
+		b.Counters = &lagging{every: 1200 * time.Millisecond, began: time.Now()}
+		r := reading{t: &Trial{Bench: b}}
+		if stuck, err := r.age(t.Context()); err != nil || stuck || r.period < time.Second || !r.t.Has("counters-stale") {
+			t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
+		}
+	})
 }
 
 // prompt counts each frame at once; one reading comes late.
@@ -90,12 +97,14 @@ func (p *prompt) Read(context.Context, []counters.Sample) ([]counters.Sample, er
 
 // TestCountersReadLate: a bench that is late makes no counter stale.
 func TestCountersReadLate(t *testing.T) {
-	b, _ := cabled(t)
-	b.Patience, b.Profile.Interval = time.Second, 100*time.Millisecond
-	b.Start(1)
-	b.Counters = &prompt{b: b}
-	r := reading{t: &Trial{Bench: b}}
-	if stuck, err := r.age(t.Context()); err != nil || stuck || len(r.t.Faults) > 0 || r.period > 300*time.Millisecond {
-		t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := cabled(t)
+		b.Patience, b.Profile.Interval = time.Second, 100*time.Millisecond
+		b.Start(1)
+		b.Counters = &prompt{b: b}
+		r := reading{t: &Trial{Bench: b}}
+		if stuck, err := r.age(t.Context()); err != nil || stuck || len(r.t.Faults) > 0 || r.period > 300*time.Millisecond {
+			t.Errorf("every %v, %v, %v, %v", r.period, stuck, err, r.t.Faults)
+		}
+	})
 }

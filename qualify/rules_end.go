@@ -333,6 +333,7 @@ func (t *Trial) flap(ctx context.Context, port int) error {
 	if err := t.downNoted(p.Card); err != nil { // before it is so: a kill in between leaves a trace
 		return err
 	}
+	p.taken = true
 	if err := p.Link(false); err != nil {
 		return fmt.Errorf("taking card %s down: %w", p.Card, err)
 	}

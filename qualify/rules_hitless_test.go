@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/quantize"
@@ -62,47 +63,49 @@ func TestHitlessByChance(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b, out := cabled(t)
-			d, last := &rewriter{}, one{}
-			b.Driver = d
-			tpid := []byte{byte(b.Profile.TPID >> 8), byte(b.Profile.TPID)}
-			out.change = func(frame []byte) []byte {
-				if !bytes.Equal(frame[12:14], tpid) {
+			synctest.Test(t, func(t *testing.T) {
+				b, out := cabled(t)
+				d, last := &rewriter{}, one{}
+				b.Driver = d
+				tpid := []byte{byte(b.Profile.TPID >> 8), byte(b.Profile.TPID)}
+				out.change = func(frame []byte) []byte {
+					if !bytes.Equal(frame[12:14], tpid) {
+						return frame
+					}
+					d.mu.Lock()
+					defer d.mu.Unlock()
+					lost := tc.lost(d, &last)
+					last.updates = d.updates
+					switch {
+					case lost && !tc.altered:
+						return nil
+					case lost:
+						frame[len(frame)-1] ^= 1
+					}
+					binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
 					return frame
 				}
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				lost := tc.lost(d, &last)
-				last.updates = d.updates
-				switch {
-				case lost && !tc.altered:
-					return nil
-				case lost:
-					frame[len(frame)-1] ^= 1
+				e := sends
+				e.Run = func(ctx context.Context, tr *Trial) error {
+					setup := tr.Setup(vlanrules.Update)
+					setup.Signals = []quantize.Signal{quantize.MinABW}
+					if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
+						return err
+					}
+					w := watched{}
+					if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
+						return err
+					}
+					return sends.Run(ctx, tr)
 				}
-				binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
-				return frame
-			}
-			e := sends
-			e.Run = func(ctx context.Context, tr *Trial) error {
-				setup := tr.Setup(vlanrules.Update)
-				setup.Signals = []quantize.Signal{quantize.MinABW}
-				if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
-					return err
+				r, err := Run(t.Context(), b, options(t, e))
+				if err != nil {
+					t.Fatal(err)
 				}
-				w := watched{}
-				if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
-					return err
+				if got := r.Results[0]; got.Outcome != tc.want || !strings.Contains(got.Found, tc.found) {
+					t.Errorf("%s: %s, want %s: %s", got.Outcome, got.Found, tc.want, tc.found)
 				}
-				return sends.Run(ctx, tr)
-			}
-			r, err := Run(t.Context(), b, options(t, e))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := r.Results[0]; got.Outcome != tc.want || !strings.Contains(got.Found, tc.found) {
-				t.Errorf("%s: %s, want %s: %s", got.Outcome, got.Found, tc.want, tc.found)
-			}
+			})
 		})
 	}
 }
@@ -110,69 +113,73 @@ func TestHitlessByChance(t *testing.T) {
 // TestAsInUse: hitless is tried with the delay that rule-change has measured, and what comes
 // after it without.
 func TestAsInUse(t *testing.T) {
-	b, _ := cabled(t)
-	b.Driver = &rewriter{}
-	var waited []time.Duration
-	b.Waits = func(d time.Duration) { waited = append(waited, d) }
-	b.Reopen = func(context.Context) (vendors.Driver, error) { return &rewriter{}, nil }
-	measures, uses := sends, sends
-	measures.ID, uses.ID = "rule-change", "uses"
-	measures.Run = func(ctx context.Context, tr *Trial) error {
-		tr.Measured("ack_to_wire_max_ms", 41.2)
-		return sends.Run(ctx, tr)
-	}
-	uses.Run = func(ctx context.Context, tr *Trial) error {
-		back, err := tr.asInUse(ctx)
-		if err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := cabled(t)
+		b.Driver = &rewriter{}
+		var waited []time.Duration
+		b.Waits = func(d time.Duration) { waited = append(waited, d) }
+		b.Reopen = func(context.Context) (vendors.Driver, error) { return &rewriter{}, nil }
+		measures, uses := sends, sends
+		measures.ID, uses.ID = "rule-change", "uses"
+		measures.Run = func(ctx context.Context, tr *Trial) error {
+			tr.Measured("ack_to_wire_max_ms", 41.2)
+			return sends.Run(ctx, tr)
 		}
-		waited = append(waited, -1)
-		return errors.Join(sends.Run(ctx, tr), back())
-	}
-	r, err := Run(t.Context(), b, options(t, measures, uses))
-	if want := []time.Duration{42 * time.Millisecond, -1, 0}; err != nil || r.Count(Pass) != 2 || !slices.Equal(waited, want) {
-		t.Errorf("%v: waits %v, want %v: %+v", err, waited, want, r)
-	}
+		uses.Run = func(ctx context.Context, tr *Trial) error {
+			back, err := tr.asInUse(ctx)
+			if err != nil {
+				return err
+			}
+			waited = append(waited, -1)
+			return errors.Join(sends.Run(ctx, tr), back())
+		}
+		r, err := Run(t.Context(), b, options(t, measures, uses))
+		if want := []time.Duration{42 * time.Millisecond, -1, 0}; err != nil || r.Count(Pass) != 2 || !slices.Equal(waited, want) {
+			t.Errorf("%v: waits %v, want %v: %+v", err, waited, want, r)
+		}
+	})
 }
 
 // TestHitlessGap: how long tags pass untouched while a change is under way is a part of the fault.
 func TestHitlessGap(t *testing.T) {
 	t.Parallel()
-	const gap = 30 * time.Millisecond
-	b, out := cabled(t)
-	d := &slowWriter{takes: gap}
-	b.Driver = d
-	out.change = func(frame []byte) []byte {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if !d.away {
-			binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
+	synctest.Test(t, func(t *testing.T) {
+		const gap = 30 * time.Millisecond
+		b, out := cabled(t)
+		d := &slowWriter{takes: gap}
+		b.Driver = d
+		out.change = func(frame []byte) []byte {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if !d.away {
+				binary.BigEndian.PutUint16(frame[14:], compared(binary.BigEndian.Uint16(frame[14:]), quantize.Layout(0), d.intents))
+			}
+			return frame
 		}
-		return frame
-	}
-	e := sends
-	e.Run = func(ctx context.Context, tr *Trial) error {
-		setup := tr.Setup(vlanrules.Update)
-		setup.Signals = []quantize.Signal{quantize.MinABW}
-		if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
-			return err
+		e := sends
+		e.Run = func(ctx context.Context, tr *Trial) error {
+			setup := tr.Setup(vlanrules.Update)
+			setup.Signals = []quantize.Signal{quantize.MinABW}
+			if _, err := tr.write(ctx, &setup, step(0), heldFor, 1); err != nil {
+				return err
+			}
+			w := watched{}
+			if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
+				return err
+			}
+			if w.wrong < gap-gap/10 {
+				t.Errorf("%v, the gaps were %v and more", w.wrong, gap)
+			}
+			return sends.Run(ctx, tr)
 		}
-		w := watched{}
-		if err := w.changes(ctx, tr, &setup, 1, probes(&setup)); err != nil {
-			return err
+		r, err := Run(t.Context(), b, options(t, e))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if w.wrong < gap-gap/10 {
-			t.Errorf("%v, the gaps were %v and more", w.wrong, gap)
+		if got := r.Results[0]; got.Outcome != Fail || !strings.Contains(got.Faults[0].Text, "were wrong or missing for up to ") {
+			t.Errorf("%s: %s %v", got.Outcome, got.Found, got.Faults)
 		}
-		return sends.Run(ctx, tr)
-	}
-	r, err := Run(t.Context(), b, options(t, e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := r.Results[0]; got.Outcome != Fail || !strings.Contains(got.Faults[0].Text, "were wrong or missing for up to ") {
-		t.Errorf("%s: %s %v", got.Outcome, got.Found, got.Faults)
-	}
+	})
 }
 
 // slowWriter has no rules while it takes up new ones.

@@ -1,56 +1,23 @@
 package qualify_test
 
 import (
-	"context"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors/linux"
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 func TestMain(m *testing.M) { fabric.Tests(m, nil) }
 
-// fleetText is the tests' fleet file.
-const fleetText = `format: csig.fleet/v1
-profile:
-  name: lab
-  tpid: 0x9900
-  wide_tpid: 0x9901
-  interval: 100ms
-  signals:
-    abw:  {buckets: log-10G, quantum: 1Mbit/s}
-    abwc: {buckets: log, quantum: 1ppm}
-devices:
-  - name: sw1
-    platform: linux
-    management: {netns: NETNS}
-    ports:
-      - {name: swp1, speed: 10G, lm: 1}
-      - {name: swp2, speed: 10G, lm: 2}
-`
-
-func fleet(t testing.TB) *inventory.Fleet {
+// realLab is a bench at the switch in memory, with real cards at both.
+func realLab(t testing.TB, faults memory.Faults, ports int) (*qualify.Bench, *qualifytest.Lab) {
 	t.Helper()
-	f, err := inventory.Parse("fleet.yaml", []byte(strings.Replace(fleetText, "NETNS", "/run/netns/none", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-func text(t testing.TB, r *qualify.Report) string {
-	t.Helper()
-	var text strings.Builder
-	if err := r.WriteText(&text); err != nil {
-		t.Error(err)
-	}
-	return text.String()
+	lab := qualifytest.NewLab(t, memory.Config{TPID: 0x9900, Octets: 1<<32 - 100_000, Faults: faults}, ports)
+	return benchAt(t, lab.Switch, qualifytest.Cards(t, lab.Bench, "c", []string{"p1", "p2", "p3"}[:ports]...)), lab
 }
 
 // benchOf is a bench at a bed's switch, with the kernel's driver.
@@ -74,19 +41,6 @@ func benchOf(t testing.TB, bed *qualifytest.Bed) *qualify.Bench {
 		}
 	})
 	return b
-}
-
-func run(t testing.TB, b *qualify.Bench, o qualify.Options) *qualify.Report {
-	t.Helper()
-	if o.Folder == "" {
-		o.Folder = filepath.Join(t.TempDir(), "out")
-	}
-	o.Quiet, b.Settle = 20*time.Millisecond, 3*time.Millisecond
-	r, err := qualify.Run(context.Background(), b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func TestKernelBridge(t *testing.T) {

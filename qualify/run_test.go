@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -143,40 +144,42 @@ func TestOutcomes(t *testing.T) {
 		{name: "no driver", needs: Needs{Driver: true}, outcome: NotTested, found: "it is a cable"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, one := cabled(t)
-			e := sends
-			e.Needs = tc.needs
-			if tc.run != nil {
-				e.Run = tc.run
-			}
-			o := options(t, e)
-			o.Progress = func(_, _ int, r *Result) {
-				if r.ID == "" {
-					return // the start is not over
+			synctest.Test(t, func(t *testing.T) {
+				b, one := cabled(t)
+				e := sends
+				e.Needs = tc.needs
+				if tc.run != nil {
+					e.Run = tc.run
 				}
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				one.change = func(f []byte) []byte {
-					if tagged(f) {
-						one.drops += tc.drops
+				o := options(t, e)
+				o.Progress = func(_, _ int, r *Result) {
+					if r.ID == "" {
+						return // the start is not over
 					}
-					if tc.change != nil {
-						return tc.change(f)
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					one.change = func(f []byte) []byte {
+						if tagged(f) {
+							one.drops += tc.drops
+						}
+						if tc.change != nil {
+							return tc.change(f)
+						}
+						return f
 					}
-					return f
 				}
-			}
-			r, err := Run(t.Context(), b, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := r.Result("sends")
-			if got.Outcome != tc.outcome || !strings.Contains(got.Found, tc.found) {
-				t.Errorf("%s: %s; want %s: … %s …", got.Outcome, got.Found, tc.outcome, tc.found)
-			}
-			if got.Outcome == NotTested && len(got.Faults) > 0 {
-				t.Errorf("not tested, with faults: %v", got.Faults)
-			}
+				r, err := Run(t.Context(), b, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := r.Result("sends")
+				if got.Outcome != tc.outcome || !strings.Contains(got.Found, tc.found) {
+					t.Errorf("%s: %s; want %s: … %s …", got.Outcome, got.Found, tc.outcome, tc.found)
+				}
+				if got.Outcome == NotTested && len(got.Faults) > 0 {
+					t.Errorf("not tested, with faults: %v", got.Faults)
+				}
+			})
 		})
 	}
 }
@@ -202,19 +205,21 @@ func TestForeignTraffic(t *testing.T) {
 	} {
 		for _, allowed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, allowed %v", tc.name, allowed), func(t *testing.T) {
-				b, one := cabled(t)
-				if err := one.Send(tc.frame); err != nil {
-					t.Fatal(err)
-				}
-				o := options(t, sends)
-				o.AllowForeign = allowed
-				_, err := Run(t.Context(), b, o)
-				if refused := err != nil && strings.Contains(err.Error(), "not isolated"); refused != (tc.foreign && !allowed) {
-					t.Errorf("%v", err)
-				}
-				if _, e := Load(filepath.Join(o.Folder, reportJSON)); (e == nil) != (err == nil) {
-					t.Errorf("a report: %v, with the error %v", e, err)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					b, one := cabled(t)
+					if err := one.Send(tc.frame); err != nil {
+						t.Fatal(err)
+					}
+					o := options(t, sends)
+					o.AllowForeign = allowed
+					_, err := Run(t.Context(), b, o)
+					if refused := err != nil && strings.Contains(err.Error(), "not isolated"); refused != (tc.foreign && !allowed) {
+						t.Errorf("%v", err)
+					}
+					if _, e := Load(filepath.Join(o.Folder, reportJSON)); (e == nil) != (err == nil) {
+						t.Errorf("a report: %v, with the error %v", e, err)
+					}
+				})
 			})
 		}
 	}
@@ -223,155 +228,165 @@ func TestForeignTraffic(t *testing.T) {
 // TestResume: a run that is interrupted keeps what it has and undoes the rest; Resume
 // continues it, for the same switch alone.
 func TestResume(t *testing.T) {
-	b, _ := cabled(t)
-	first, second := sends, sends
-	first.ID, second.ID = "first", "second"
-	ctx, cancel := context.WithCancelCause(t.Context())
-	stop := errors.New("stopped by the test")
-	run, ran := second.Run, 0
-	second.Run = func(ctx context.Context, t *Trial) error {
-		if ran++; ran == 1 {
-			cancel(stop)
-		}
-		return run(ctx, t)
-	}
-	o := options(t, first, second)
-	o.About = About{Device: "sw1", Version: "1"}
-	if _, err := Run(ctx, b, o); !errors.Is(err, stop) {
-		t.Fatalf("%v, want %v", err, stop)
-	}
-	before, err := Load(filepath.Join(o.Folder, reportJSON))
-	if err != nil || before.Complete || len(before.Results) != 1 || before.Results[0].ID != "first" {
-		t.Fatalf("%+v, %v", before, err)
-	}
-	again, other := o, o
-	again.Resume, other.Resume = true, true
-	other.About.Version = "2"
-	for name, o := range map[string]Options{"no --resume": o, "another version": other} {
+	synctest.Test(t, func(t *testing.T) {
 		b, _ := cabled(t)
-		if _, err := Run(t.Context(), b, o); err == nil {
-			t.Errorf("%s: no error", name)
+		first, second := sends, sends
+		first.ID, second.ID = "first", "second"
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stopped by the test")
+		run, ran := second.Run, 0
+		second.Run = func(ctx context.Context, t *Trial) error {
+			if ran++; ran == 1 {
+				cancel(stop)
+			}
+			return run(ctx, t)
 		}
-	}
-	b, _ = cabled(t)
-	r, err := Run(t.Context(), b, again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.Complete || len(r.Results) != 2 || r.Count(Pass) != 2 || !r.Results[0].Began.Equal(before.Results[0].Began) {
-		t.Errorf("%+v", r)
-	}
-	again.Folder = filepath.Join(t.TempDir(), "nothing")
-	b, _ = cabled(t)
-	if _, err := Run(t.Context(), b, again); err == nil {
-		t.Error("a run was resumed that never began")
-	}
+		o := options(t, first, second)
+		o.About = About{Device: "sw1", Version: "1"}
+		if _, err := Run(ctx, b, o); !errors.Is(err, stop) {
+			t.Fatalf("%v, want %v", err, stop)
+		}
+		before, err := Load(filepath.Join(o.Folder, reportJSON))
+		if err != nil || before.Complete || len(before.Results) != 1 || before.Results[0].ID != "first" {
+			t.Fatalf("%+v, %v", before, err)
+		}
+		again, other := o, o
+		again.Resume, other.Resume = true, true
+		other.About.Version = "2"
+		for name, o := range map[string]Options{"no --resume": o, "another version": other} {
+			b, _ := cabled(t)
+			if _, err := Run(t.Context(), b, o); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		b, _ = cabled(t)
+		r, err := Run(t.Context(), b, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Complete || len(r.Results) != 2 || r.Count(Pass) != 2 || !r.Results[0].Began.Equal(before.Results[0].Began) {
+			t.Errorf("%+v", r)
+		}
+		again.Folder = filepath.Join(t.TempDir(), "nothing")
+		b, _ = cabled(t)
+		if _, err := Run(t.Context(), b, again); err == nil {
+			t.Error("a run was resumed that never began")
+		}
+	})
 }
 
 // TestStartsAgain: a run that did not come to an experiment is no obstacle to the next.
 func TestStartsAgain(t *testing.T) {
-	b, one := cabled(t)
-	one.change = func([]byte) []byte { return nil }
-	o := options(t, sends)
-	o.Start = 50 * time.Millisecond
-	if _, err := Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "did not arrive") {
-		t.Fatalf("without a cable: %v", err)
-	}
-	b, _ = cabled(t)
-	if r, err := Run(t.Context(), b, o); err != nil || r.Count(Pass) != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, one := cabled(t)
+		one.change = func([]byte) []byte { return nil }
+		o := options(t, sends)
+		o.Start = 50 * time.Millisecond
+		if _, err := Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "did not arrive") {
+			t.Fatalf("without a cable: %v", err)
+		}
+		b, _ = cabled(t)
+		if r, err := Run(t.Context(), b, o); err != nil || r.Count(Pass) != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 // TestCalibration: what the cards do themselves is no fault of the switch.
 func TestCalibration(t *testing.T) {
-	lossy := func(f []byte) []byte {
-		if f[12] == 0x99 {
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		lossy := func(f []byte) []byte {
+			if f[12] == 0x99 {
+				return nil
+			}
+			return f
 		}
-		return f
-	}
-	b, one := cabled(t)
-	one.change = lossy
-	o := options(t, sends)
-	o.IsCable = true
-	if _, err := Run(t.Context(), b, o); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(o.Folder, reportJSON)
-	b, one = cabled(t)
-	one.change = lossy
-	o = options(t, sends)
-	var err error
-	if o.Calibration, err = LoadCalibration(path, b.Ports); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Run(t.Context(), b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := r.Result("sends"); got.Outcome != NotTested || !strings.Contains(got.Found, "cards do the same") {
-		t.Errorf("%s: %s", got.Outcome, got.Found)
-	}
-	b, _ = cabled(t)
-	b.Ports[0].Own[5] = 7
-	if _, err := LoadCalibration(path, b.Ports); err == nil || !strings.Contains(err.Error(), "other cards") {
-		t.Errorf("other cards: %v", err)
-	}
-	if _, err := LoadCalibration(filepath.Join(o.Folder, reportJSON), b.Ports); err == nil {
-		t.Error("a switch's report was taken for a calibration")
-	}
+		b, one := cabled(t)
+		one.change = lossy
+		o := options(t, sends)
+		o.IsCable = true
+		if _, err := Run(t.Context(), b, o); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(o.Folder, reportJSON)
+		b, one = cabled(t)
+		one.change = lossy
+		o = options(t, sends)
+		var err error
+		if o.Calibration, err = LoadCalibration(path, b.Ports); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), b, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Result("sends"); got.Outcome != NotTested || !strings.Contains(got.Found, "cards do the same") {
+			t.Errorf("%s: %s", got.Outcome, got.Found)
+		}
+		b, _ = cabled(t)
+		b.Ports[0].Own[5] = 7
+		if _, err := LoadCalibration(path, b.Ports); err == nil || !strings.Contains(err.Error(), "other cards") {
+			t.Errorf("other cards: %v", err)
+		}
+		if _, err := LoadCalibration(filepath.Join(o.Folder, reportJSON), b.Ports); err == nil {
+			t.Error("a switch's report was taken for a calibration")
+		}
+	})
 }
 
 // TestFacts: what results amount to is a facts file that fleet files include.
 func TestFacts(t *testing.T) {
-	b, one := cabled(t)
-	one.change = func(f []byte) []byte {
-		if f[12] == 0x99 && f[14]&0x0f == 0x0f && f[15] == 0xff { // VID 4095
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		b, one := cabled(t)
+		one.change = func(f []byte) []byte {
+			if f[12] == 0x99 && f[14]&0x0f == 0x0f && f[15] == 0xff { // VID 4095
+				return nil
+			}
+			return f
 		}
-		return f
-	}
-	list := Forwarding()[:3]
-	o := options(t, list...)
-	o.About = About{Device: "sw1", Platform: "linux", Model: "X-1 \x1b[31m\n", Version: "7.4", ASIC: "chip"}
-	r, err := Run(t.Context(), b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(o.Folder, factsFile))
-	if err != nil {
-		t.Fatalf("%v; %s", err, r.NoFacts)
-	}
-	all, err := inventory.ParseFacts(factsFile, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := all["linux-x-1-x1b-31m-7-4"]
-	if f == nil || f.Version != "7.4" || f.ASIC != "chip" || f.Passthrough == nil || !*f.Passthrough || f.DroppedVIDs == nil || fmt.Sprint(*f.DroppedVIDs) != "[4095]" || f.Reasons["dropped_vids"] == "" || f.Loses == nil || len(*f.Loses) != 0 {
-		t.Errorf("%s", text)
-	}
+		list := Forwarding()[:3]
+		o := options(t, list...)
+		o.About = About{Device: "sw1", Platform: "linux", Model: "X-1 \x1b[31m\n", Version: "7.4", ASIC: "chip"}
+		r, err := Run(t.Context(), b, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(o.Folder, factsFile))
+		if err != nil {
+			t.Fatalf("%v; %s", err, r.NoFacts)
+		}
+		all, err := inventory.ParseFacts(factsFile, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := all["linux-x-1-x1b-31m-7-4"]
+		if f == nil || f.Version != "7.4" || f.ASIC != "chip" || f.Passthrough == nil || !*f.Passthrough || f.DroppedVIDs == nil || fmt.Sprint(*f.DroppedVIDs) != "[4095]" || f.Reasons["dropped_vids"] == "" || f.Loses == nil || len(*f.Loses) != 0 {
+			t.Errorf("%s", text)
+		}
+	})
 }
 
 // TestMissingFacts: what is to be given for a facts file.
 func TestMissingFacts(t *testing.T) {
-	for _, tc := range []struct {
-		about About
-		want  string
-	}{
-		{About{Device: "sw1", Platform: "linux"}, "no facts file: the model and the version of sw1 are not known: give --model and --version"},
-		{About{Device: "sw1", Platform: "linux", Model: "X-1"}, "no facts file: the version of sw1 is not known: give --version"},
-		{About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7"}, ""},
-	} {
-		b, _ := cabled(t)
-		o := options(t, sends)
-		o.About = tc.about
-		r, err := Run(t.Context(), b, o)
-		if err != nil || r.NoFacts != tc.want {
-			t.Errorf("%q, %v; want %q", r.NoFacts, err, tc.want)
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			about About
+			want  string
+		}{
+			{About{Device: "sw1", Platform: "linux"}, "no facts file: the model and the version of sw1 are not known: give --model and --version"},
+			{About{Device: "sw1", Platform: "linux", Model: "X-1"}, "no facts file: the version of sw1 is not known: give --version"},
+			{About{Device: "sw1", Platform: "linux", Model: "X-1", Version: "7"}, ""},
+		} {
+			b, _ := cabled(t)
+			o := options(t, sends)
+			o.About = tc.about
+			r, err := Run(t.Context(), b, o)
+			if err != nil || r.NoFacts != tc.want {
+				t.Errorf("%q, %v; want %q", r.NoFacts, err, tc.want)
+			}
+			if _, err := os.Stat(filepath.Join(o.Folder, factsFile)); (err == nil) != (tc.want == "") {
+				t.Errorf("%+v: the facts file: %v", tc.about, err)
+			}
 		}
-		if _, err := os.Stat(filepath.Join(o.Folder, factsFile)); (err == nil) != (tc.want == "") {
-			t.Errorf("%+v: the facts file: %v", tc.about, err)
-		}
-	}
+	})
 }

@@ -130,7 +130,7 @@ func (t *Trial) sendStream(l *Listener, pace time.Duration, ports []int, tcis []
 			return list, nil
 		default:
 		}
-		for since := time.Now(); ; runtime.Gosched() {
+		for since := time.Now(); ; pause(time.Now(), dense) {
 			if n := l.count(); n > arrived {
 				under, arrived, since = max(0, under-(n-arrived)), n, time.Now()
 			}
@@ -160,9 +160,25 @@ func (t *Trial) sendStream(l *Listener, pace time.Duration, ports []int, tcis []
 			time.Sleep(pace)
 			continue
 		}
-		for time.Since(f.left) < pace { // a sleep this short takes longer on many machines
-			runtime.Gosched()
+		pause(f.left, pace)
+	}
+}
+
+// pause waits until so long after a time, and yields meanwhile: a sleep this short takes
+// milliseconds on many machines. It sleeps where the clock is too coarse for that and stands
+// still.
+func pause(since time.Time, d time.Duration) {
+	for at := since; ; {
+		runtime.Gosched()
+		now := time.Now()
+		switch {
+		case now.Sub(since) >= d:
+			return
+		case now.Equal(at):
+			time.Sleep(d - now.Sub(since))
+			return
 		}
+		at = now
 	}
 }
 

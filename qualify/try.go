@@ -66,7 +66,7 @@ func (t *Trial) run(ctx context.Context, e *Experiment) (err error) {
 		return Cannot("%v", err)
 	}
 	for _, p := range t.Ports {
-		p.taken.Store(false)
+		p.taken = false
 	}
 	before, err := t.carriers()
 	if err != nil {

@@ -12,6 +12,8 @@ const queued = 4096
 
 // Card is a network card of a host, cabled to a port of a switch.
 type Card struct {
+	Latency time.Duration // from the other card to this one's Receive; set before frames come
+
 	port   *Port
 	frames chan arrival
 	closed chan struct{}
@@ -37,7 +39,7 @@ func (s *Switch) Cable(name string) *Card {
 // receive queues a frame.
 func (c *Card) receive(frame []byte) {
 	select {
-	case c.frames <- arrival{frame, time.Now()}:
+	case c.frames <- arrival{frame, time.Now().Add(c.Latency)}:
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -62,13 +64,14 @@ func (c *Card) Send(frame []byte) error {
 func (c *Card) Receive() ([]byte, time.Time, error) {
 	select {
 	case a := <-c.frames:
+		time.Sleep(time.Until(a.at))
 		return a.frame, a.at, nil
 	case <-c.closed:
 		return nil, time.Time{}, net.ErrClosed
 	}
 }
 
-// Next is the next frame that arrived; nil where there is none.
+// Next is the next frame that was sent to the card, whatever the latency; nil where there is none.
 func (c *Card) Next() []byte {
 	select {
 	case a := <-c.frames:

@@ -50,6 +50,7 @@ func (d *Driver) session(ctx context.Context) (unlock func(), err error) {
 	if d.closed {
 		return nil, errClosed
 	}
+	time.Sleep(d.s.cfg.Takes)
 	d.s.mu.Lock()
 	d.s.settle(time.Now())
 	return d.s.mu.Unlock, nil

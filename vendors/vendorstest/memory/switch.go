@@ -13,11 +13,12 @@ import (
 
 // Config is a switch as its operator bought and configured it.
 type Config struct {
-	TPID   uint16  // that its ports take for a tag's before csig sets one; 0: none
-	MTU    int     // payload of a frame behind its tags, in bytes; 0: 1500
-	VLANs  uint16  // 1 to this are configured, on all ports, with 1 for untagged frames; 0: to 999
-	Octets uint64  // that its counters begin at
-	Denies [6]byte // destination that an ACL at every port drops; zero: none does
+	TPID   uint16        // that its ports take for a tag's before csig sets one; 0: none
+	MTU    int           // payload of a frame behind its tags, in bytes; 0: 1500
+	VLANs  uint16        // 1 to this are configured, on all ports, with 1 for untagged frames; 0: to 999
+	Octets uint64        // that its counters begin at
+	Denies [6]byte       // destination that an ACL at every port drops; zero: none does
+	Takes  time.Duration // that a request of the driver takes
 	Faults Faults
 
 	// Pipeline decides in the place of the bridge what becomes of a packet: it outputs it any

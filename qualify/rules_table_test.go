@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/qualify"
@@ -51,17 +52,19 @@ func TestEntriesAreBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b := labBench(t, memory.Faults{}, 2)
-			own, ok := b.Driver.(*memory.Driver)
-			if !ok {
-				t.Fatalf("%T", b.Driver)
-			}
-			d := &filled{Driver: own, promises: tc.promises, busyAt: tc.busyAt}
-			b.Driver = d
-			res := run(t, b, qualify.Options{Experiments: only("entries"), Destructive: true}).Result("entries")
-			if n, _ := res.Number("entries"); res.Outcome != tc.outcome || !strings.HasPrefix(res.Found, tc.found) || n != tc.entries || d.asked != tc.asked {
-				t.Errorf("%s: %s %v; %d asked", res.Outcome, res.Found, res.Numbers, d.asked)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				b := labBench(t, memory.Faults{}, 2)
+				own, ok := b.Driver.(*memory.Driver)
+				if !ok {
+					t.Fatalf("%T", b.Driver)
+				}
+				d := &filled{Driver: own, promises: tc.promises, busyAt: tc.busyAt}
+				b.Driver = d
+				res := run(t, b, qualify.Options{Experiments: only("entries"), Destructive: true}).Result("entries")
+				if n, _ := res.Number("entries"); res.Outcome != tc.outcome || !strings.HasPrefix(res.Found, tc.found) || n != tc.entries || d.asked != tc.asked {
+					t.Errorf("%s: %s %v; %d asked", res.Outcome, res.Found, res.Numbers, d.asked)
+				}
+			})
 		})
 	}
 }
