@@ -210,6 +210,17 @@ func judged(t *testing.T, all bool) {
 func TestFaults(t *testing.T)     { judged(t, false) }
 func TestLongFaults(t *testing.T) { judged(t, true) }
 
+// TestEveryTag has rewrite try all 65,536 tags.
+func TestEveryTag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := labBench(t, memory.Faults{}, 2)
+		b.Every = 0
+		if res := run(t, b, qualify.Options{Experiments: only("rewrite")}).Result("rewrite"); res.Outcome != qualify.Pass || res.Frames.Arrived < 1<<16 {
+			t.Errorf("%s: %s, %d frames arrived", res.Outcome, res.Found, res.Frames.Arrived)
+		}
+	})
+}
+
 // TestLostDEI: a DEI that is lost is no fault of the TPID, and a fact.
 func TestLostDEI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,6 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -64,23 +63,6 @@ func TestRulesOfKernel(t *testing.T) {
 		},
 	}
 	wantFound(t, b, "", harmless())
-}
-
-// TestLongEveryTag has all 65,536 tag values, at the kernel's bridge and at the software
-// switch.
-func TestLongEveryTag(t *testing.T) {
-	for name, bench := range map[string]func() *qualify.Bench{
-		"kernel":   func() *qualify.Bench { return benchOf(t, qualifytest.NewBed(t, 2)) },
-		"software": func() *qualify.Bench { return labBench(t, memory.Faults{}, 2) },
-	} {
-		b := bench()
-		b.Every = 0
-		r := run(t, b, qualify.Options{Experiments: only("rewrite"), About: qualify.About{Device: b.Device.Name, Platform: b.Device.Platform}})
-		res := r.Result("rewrite")
-		if res.Outcome != qualify.Pass || res.Frames.Arrived < 1<<16 {
-			t.Errorf("%s: %s: %s, %d frames arrived", name, res.Outcome, res.Found, res.Frames.Arrived)
-		}
-	}
 }
 
 // ovsBench is a bench at an Open vSwitch, whose ports p1, p2 … are in a namespace of their

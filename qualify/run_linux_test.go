@@ -1,7 +1,9 @@
 package qualify_test
 
 import (
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
@@ -58,5 +60,29 @@ func healthy(t testing.TB, r *qualify.Report) {
 	t.Helper()
 	if n := r.Count(qualify.Fail); n != 0 || len(r.Results) == 0 {
 		t.Errorf("%d of %d experiments found a fault in a healthy switch:\n%s", n, len(r.Results), text(t, r))
+	}
+}
+
+// TestLongRealCards: with real cards each experiment ends at a healthy switch as it does in memory,
+// unless it says itself that the machine is too busy for it.
+func TestLongRealCards(t *testing.T) {
+	outcomes := func(t *testing.T, b *qualify.Bench) map[string]string {
+		out := map[string]string{}
+		for _, res := range run(t, b, qualify.Options{Experiments: qualify.All(), Destructive: true}).Results {
+			t.Logf("%s: %s (%.2f s) %s", res.ID, res.Outcome, res.Took.Seconds(), res.Found)
+			if out[res.ID] = string(res.Outcome); strings.HasSuffix(res.Found, "a quieter machine is needed") {
+				out[res.ID] = ""
+			}
+		}
+		return out
+	}
+	var virtual map[string]string
+	synctest.Test(t, func(t *testing.T) { virtual = outcomes(t, labBench(t, memory.Faults{}, 3)) })
+	b, _ := realLab(t, memory.Faults{}, 3)
+	real := outcomes(t, b)
+	for id, want := range virtual {
+		if got, ran := real[id]; !ran || got != want && got != "" {
+			t.Errorf("%s: with real cards %q, in memory %q", id, got, want)
+		}
 	}
 }
