@@ -57,7 +57,7 @@ func wantRouted(t *testing.T, b *qualify.Bench, steps ...step) {
 		}
 		list = append(list, one)
 	}
-	r := run(t, b, qualify.Options{Experiments: list})
+	r := runReal(t, b, qualify.Options{Experiments: list})
 	for i, s := range steps {
 		res, got := r.Result(list[i].ID), []string(nil)
 		for _, f := range res.Faults {

@@ -31,7 +31,7 @@ import (
 // wantFound runs the experiments about rules, and wants these codes and no other.
 func wantFound(t *testing.T, b *qualify.Bench, want string, experiments []qualify.Experiment) {
 	t.Helper()
-	r := run(t, b, qualify.Options{Experiments: experiments, About: qualify.About{Device: b.Device.Name, Platform: b.Device.Platform}})
+	r := runReal(t, b, qualify.Options{Experiments: experiments, About: qualify.About{Device: b.Device.Name, Platform: b.Device.Platform}})
 	for i := range r.Results {
 		res := &r.Results[i]
 		t.Logf("%s: %s (%.2f s) %s %v %v", res.ID, res.Outcome, res.Took.Seconds(), res.Found, res.Faults, res.Notes)
@@ -128,8 +128,8 @@ func TestLongThirdPort(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "out")
 	wants := func(o qualify.Options, want ...string) {
 		t.Helper()
-		o.Experiments, o.Folder = qualify.Forwarding(), folder
-		r, got := run(t, b, o), []string{}
+		o.Experiments, o.Folder, b.Patience = qualify.Forwarding(), folder, time.Second
+		r, got := runReal(t, b, o), []string{}
 		for i := range r.Results {
 			got = append(got, r.Results[i].ID+" "+string(r.Results[i].Outcome))
 			for _, f := range r.Results[i].Faults {
@@ -180,7 +180,7 @@ func TestLongRulesOfOpenVSwitch(t *testing.T) {
 		return nil
 	}
 	collects(t, b, node, s, "csig")
-	report := run(t, b, qualify.Options{Experiments: only("sflow", "restart", "entries"), Destructive: true})
+	report := runReal(t, b, qualify.Options{Experiments: only("sflow", "restart", "entries"), Destructive: true})
 	if r := report.Result("sflow"); r.Outcome != qualify.Pass {
 		t.Errorf("%s %s %v", r.Outcome, r.Found, r.Numbers)
 	}

@@ -22,6 +22,18 @@ func realLab(t testing.TB, faults memory.Faults, ports int) (*qualify.Bench, *qu
 	return benchAt(t, lab.Switch, qualifytest.Cards(t, lab.Bench, "c", []string{"p1", "p2", "p3"}[:ports]...)), lab
 }
 
+// runReal is run where frames take their time on a busy machine, once the ports are explored: until
+// then patience is for what does not come.
+func runReal(t testing.TB, b *qualify.Bench, o qualify.Options) *qualify.Report {
+	t.Helper()
+	o.Progress = func(_, _ int, r *qualify.Result) {
+		if r.ID != "" {
+			b.Patience = 30 * time.Second
+		}
+	}
+	return run(t, b, o)
+}
+
 // benchOf is a bench at a bed's switch, with the kernel's driver.
 func benchOf(t testing.TB, bed *qualifytest.Bed) *qualify.Bench {
 	t.Helper()
@@ -47,7 +59,7 @@ func benchOf(t testing.TB, bed *qualifytest.Bed) *qualify.Bench {
 
 func TestKernelBridge(t *testing.T) {
 	b := benchOf(t, qualifytest.NewBed(t, 2))
-	r := run(t, b, qualify.Options{Experiments: qualify.Forwarding(), About: qualify.About{Platform: "linux", Model: "X-1"}})
+	r := runReal(t, b, qualify.Options{Experiments: qualify.Forwarding(), About: qualify.About{Platform: "linux", Model: "X-1"}})
 	healthy(t, r)
 	f, err := r.Facts(qualify.Forwarding())
 	if err != nil || f.LatencyAdded == nil || *f.LatencyAdded > time.Second/10 {
@@ -66,9 +78,10 @@ func healthy(t testing.TB, r *qualify.Report) {
 // TestLongRealCards: with real cards each experiment ends at a healthy switch as it does in memory,
 // unless it says itself that the machine is too busy for it.
 func TestLongRealCards(t *testing.T) {
-	outcomes := func(t *testing.T, b *qualify.Bench) map[string]string {
+	o := qualify.Options{Experiments: qualify.All(), Destructive: true}
+	outcomes := func(t *testing.T, r *qualify.Report) map[string]string {
 		out := map[string]string{}
-		for _, res := range run(t, b, qualify.Options{Experiments: qualify.All(), Destructive: true}).Results {
+		for _, res := range r.Results {
 			t.Logf("%s: %s (%.2f s) %s", res.ID, res.Outcome, res.Took.Seconds(), res.Found)
 			if out[res.ID] = string(res.Outcome); strings.HasSuffix(res.Found, "a quieter machine is needed") {
 				out[res.ID] = ""
@@ -77,9 +90,9 @@ func TestLongRealCards(t *testing.T) {
 		return out
 	}
 	var virtual map[string]string
-	synctest.Test(t, func(t *testing.T) { virtual = outcomes(t, labBench(t, memory.Faults{}, 3)) })
+	synctest.Test(t, func(t *testing.T) { virtual = outcomes(t, run(t, labBench(t, memory.Faults{}, 3), o)) })
 	b, _ := realLab(t, memory.Faults{}, 3)
-	real := outcomes(t, b)
+	real := outcomes(t, runReal(t, b, o))
 	for id, want := range virtual {
 		if got, ran := real[id]; !ran || got != want && got != "" {
 			t.Errorf("%s: with real cards %q, in memory %q", id, got, want)
