@@ -127,8 +127,8 @@ func TestCongestion(t *testing.T) {
 	}
 }
 
-// judged wants one experiment to end so.
-func judged(t *testing.T, b *Bench, id string, outcome Outcome, want string) {
+// judged wants one experiment to end so: with the fault want, or with it as a part of what was found.
+func judged(t *testing.T, b *Bench, id string, outcome Outcome, want string) *Report {
 	t.Helper()
 	r, err := Run(t.Context(), b, options(t, slices.DeleteFunc(Forwarding(), func(e Experiment) bool { return e.ID != id })...))
 	if err != nil {
@@ -138,6 +138,7 @@ func judged(t *testing.T, b *Bench, id string, outcome Outcome, want string) {
 	if res.Outcome != outcome || outcome == Fail && !slices.ContainsFunc(res.Faults, func(f Fault) bool { return f.Code == want }) || outcome != Fail && !strings.Contains(res.Found, want) {
 		t.Errorf("%s: %s %+v %v; want %s: %s", res.Outcome, res.Found, res.Faults, res.Numbers, outcome, want)
 	}
+	return r
 }
 
 // datagram is one of sFlow, with the header of a frame, in a sample of a format.
