@@ -37,7 +37,6 @@ type Config struct {
 	Connect func(ctx context.Context) (*ofp.Conn, error)
 	// Done is called by Close, where it is not nil.
 	Done func() error
-	Now  func() time.Time // nil is time.Now
 }
 
 // wire is preamble and start delimiter, gap and FCS, in bytes.
@@ -75,9 +74,6 @@ var _ counters.Source = (*Source)(nil)
 func New(cfg Config) (*Source, error) {
 	if cfg.Connect == nil || len(cfg.Ports) == 0 {
 		return nil, errors.New("openflow counters: there is no switch, or there are no ports to read")
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	if cfg.Overhead == 0 {
 		cfg.Overhead = wire
@@ -128,11 +124,11 @@ func (s *Source) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := s.cfg.Now()
+	before := time.Now()
 	if s.stats, err = of.PortStats(ctx, s.stats[:0]); err != nil {
 		return err
 	}
-	after := s.cfg.Now()
+	after := time.Now()
 	within := after.Sub(before) / 2
 	at := before.Add(within)
 	aged := 0.0 // seconds by which a port is older now, at least, that was there all the time

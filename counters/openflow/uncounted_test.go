@@ -7,10 +7,12 @@ import (
 	"math"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // TestNotCounted has a switch that does not keep a counter, which it returns as all ones:
@@ -20,20 +22,39 @@ func TestNotCounted(t *testing.T) {
 		packets, octets uint64
 		fails           bool
 	}{"both": {7, 700, false}, "no bytes": {7, math.MaxUint64, true}, "no packets": {math.MaxUint64, 700, true}} {
-		here, there := net.Pipe()
-		go serve(there, tc.packets, tc.octets, 0)
-		connect, done := ofp.Dialed(func(context.Context) (net.Conn, error) { return here, nil }, ofp.Version13)
-		src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done})
-		if err != nil {
-			t.Fatal(err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			src, got := one(t, func() (uint64, uint64, uint32) { return tc.packets, tc.octets, 0 })
+			if sample := got(); (sample.Err != nil) != tc.fails || !tc.fails && sample.Octets != tc.octets {
+				t.Errorf("%s: %+v", name, sample)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// one is a source of a switch in memory with one port, of which it returns packets, octets and age,
+// and what reads it.
+func one(t *testing.T, port func() (packets, octets uint64, age uint32)) (*Source, func() counters.Sample) {
+	t.Helper()
+	connect, done := ofp.Dialed(func(context.Context) (net.Conn, error) {
+		here, there := memnet.Pipe("192.0.2.1:40000", "192.0.2.2:6653")
+		packets, octets, age := port()
+		go serve(there, packets, octets, age)
+		return here, nil
+	}, ofp.Version13)
+	src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src, func() counters.Sample {
+		t.Helper()
 		got, err := src.Read(t.Context(), nil)
-		if err != nil || len(got) != 1 || (got[0].Err != nil) != tc.fails || !tc.fails && got[0].Octets != tc.octets {
-			t.Errorf("%s: %+v, %v", name, got, err)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%+v, %v", got, err)
 		}
-		if err := src.Close(); err != nil {
-			t.Error(err)
-		}
+		return got[0]
 	}
 }
 
@@ -53,34 +74,22 @@ func TestRestartedMeanwhile(t *testing.T) {
 		"it was away for an instant": {10, 10, 300 * time.Millisecond, false},
 		"it keeps no ages":           {math.MaxUint32, math.MaxUint32, time.Minute, true}, // it may have
 	} {
-		now, age := time.Unix(1e9, 0), tc.was
-		connect, done := ofp.Dialed(func(context.Context) (net.Conn, error) {
-			here, there := net.Pipe()
-			go serve(there, 7, 700, age)
-			return here, nil
-		}, ofp.Version13)
-		src, err := New(Config{Switch: "switch", Ports: []string{"p1"}, Connect: connect, Done: done, Now: func() time.Time { return now }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		read := func() counters.Sample {
-			got, err := src.Read(t.Context(), nil)
-			if err != nil || len(got) != 1 {
-				t.Fatalf("%s: %+v, %v", name, got, err)
+		synctest.Test(t, func(t *testing.T) {
+			age := tc.was
+			src, read := one(t, func() (uint64, uint64, uint32) { return 7, 700, age })
+			before := read()
+			if err := src.Close(); err != nil { // the next reading connects again
+				t.Fatal(err)
 			}
-			return got[0]
-		}
-		before := read()
-		if err := done(); err != nil {
-			t.Fatal(err)
-		}
-		now, age = now.Add(tc.outage), tc.is
-		if after := read(); (after.Epoch != before.Epoch) != tc.again {
-			t.Errorf("%s: epoch %d, before %d", name, after.Epoch, before.Epoch)
-		}
-		if err := src.Close(); err != nil {
-			t.Error(err)
-		}
+			time.Sleep(tc.outage)
+			age = tc.is
+			if after := read(); (after.Epoch != before.Epoch) != tc.again {
+				t.Errorf("%s: epoch %d, before %d", name, after.Epoch, before.Epoch)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

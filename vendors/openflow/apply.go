@@ -94,7 +94,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 	if err := d.fallBack(ctx, failed); err != nil {
 		return nil, err
 	}
-	d.known, d.checked, d.reconnected = vendors.Current, d.cfg.Now(), false
+	d.known, d.checked, d.reconnected = vendors.Current, time.Now(), false
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(y.what)) {
 		changes = append(changes, vendors.Change{Kind: vendors.Alter, Port: name, What: flowsObject, Detail: y.what[name]})
@@ -187,7 +187,7 @@ func (y *syncing) takeIn() {
 		case number > maxPort:
 			p.failed, p.number = fmt.Errorf("its OpenFlow number is %d, and csig's tables have 12 bits for it", number), 0
 		}
-		if p.failed == nil && y.cfg.Now().Before(p.held.until) {
+		if p.failed == nil && time.Now().Before(p.held.until) {
 			p.failed = p.held.why
 		}
 		if p.action != vlanrules.Update || p.number == 0 {
@@ -279,7 +279,7 @@ func (y *syncing) compare() {
 
 // present goes through what is there, and leaves in left what is not.
 func (y *syncing) present(left map[ofp.Key]*wanted) {
-	now := y.cfg.Now()
+	now := time.Now()
 	remaining := y.s.leases()
 	for i := range y.s.own {
 		f := &y.s.own[i]

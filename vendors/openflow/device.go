@@ -202,7 +202,7 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 	if lease <= 0 || lease > maxLease {
 		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
 	}
-	start := d.cfg.Now()
+	start := time.Now()
 	if d.setup == nil {
 		if err := vendors.TakeOver(ctx, u, func() bool { return d.known == vendors.Current }); err != nil {
 			return res, err
@@ -212,7 +212,7 @@ func (d *device) update(ctx context.Context, u updater, updates []vendors.PortUp
 		return res, err
 	}
 	d.takeLate()
-	if d.known != vendors.Current || d.unread || d.cfg.Now().Sub(d.checked) >= checkEvery {
+	if d.known != vendors.Current || d.unread || time.Since(d.checked) >= checkEvery {
 		err := u.check(ctx, &res)
 		again := d.repaired
 		d.repaired = len(res.Repaired) > 0
@@ -251,7 +251,7 @@ func (d *device) late(r *ofp.Error) {
 		d.lateErrs = append(d.lateErrs, err)
 		return
 	}
-	p.held = held{d.cfg.Now().Add(lateHold), fmt.Errorf("the switch refused a change after it had acknowledged it: it has the fallback, and its flows are written again %v later: %w", lateHold, r)}
+	p.held = held{time.Now().Add(lateHold), fmt.Errorf("the switch refused a change after it had acknowledged it: it has the fallback, and its flows are written again %v later: %w", lateHold, r)}
 	p.late = true
 	p.dirty, p.current = true, false
 	d.lateErrs = append(d.lateErrs, &vendors.PortError{Port: p.name, Err: err})

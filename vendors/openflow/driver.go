@@ -44,7 +44,6 @@ type Config struct {
 	Connect func(context.Context) (*ofp.Conn, error)
 	// Done is called by Close, where it is not nil.
 	Done func() error
-	Now  func() time.Time // nil is time.Now
 }
 
 // OrdinaryVLANs is what an operator declares of ordinary VLAN tags.
@@ -98,9 +97,6 @@ func Open(cfg Config) (*Driver, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	return &Driver{device: device{cfg: cfg}, moved: map[uint32]string{}}, nil
 }

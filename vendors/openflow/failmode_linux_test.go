@@ -40,9 +40,10 @@ func TestControllerLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := &lab{Switch: oftest.StartSwitch(t, 2)}
-			l.Vsctl("set-fail-mode", l.Bridge, tc.mode)
-			l.Vsctl("set", "bridge", l.Bridge, "other-config:datapath-id=00000000000000a1")
+			sw := oftest.StartSwitch(t, 2)
+			l := &lab{Bench: sw}
+			sw.Vsctl("set-fail-mode", sw.Bridge, tc.mode)
+			sw.Vsctl("set", "bridge", sw.Bridge, "other-config:datapath-id=00000000000000a1")
 			var controllers []string
 			listening := func() *ofp.Session { // a controller that the switch dials
 				var s *ofp.Session
@@ -68,7 +69,7 @@ func TestControllerLost(t *testing.T) {
 				lost = listening()
 			}
 			if tc.csig == dials {
-				l.proxy = oftest.Start(t, oftest.Options{Bridge: l.Path()}, oftest.Faults{})
+				l.proxy = oftest.Start(t, oftest.Options{Bench: sw}, oftest.Faults{})
 				var err error
 				if csig, err = ofp.Open(ofp.Config{Connect: l.proxy.Addr(), Plain: true}); err != nil {
 					t.Fatal(err)
@@ -81,7 +82,7 @@ func TestControllerLost(t *testing.T) {
 				make = append(make, "--", fmt.Sprintf("--id=@c%d", i), "create", "controller", fmt.Sprintf("target=%q", target), "inactivity_probe=5000", "max_backoff=1000")
 				ids += fmt.Sprintf(",@c%d", i)
 			}
-			l.Vsctl(append(make, "--", "set", "bridge", l.Bridge, "controller="+ids[1:])...)
+			sw.Vsctl(append(make, "--", "set", "bridge", sw.Bridge, "controller="+ids[1:])...)
 			connected := func(s *ofp.Session) (*ofp.Conn, error) {
 				ctx, cancel := context.WithTimeout(t.Context(), soon)
 				defer cancel()
@@ -90,7 +91,7 @@ func TestControllerLost(t *testing.T) {
 			if _, err := connected(lost); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(Config{OrdinaryVLANs: NotHandedOver, Now: func() time.Time { return time.Now().Add(l.clock) },
+			d, err := Open(Config{OrdinaryVLANs: NotHandedOver,
 				Connect: func(context.Context) (*ofp.Conn, error) { return connected(csig) }})
 			if err != nil {
 				t.Fatal(err)
@@ -108,8 +109,8 @@ func TestControllerLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass := func(by time.Duration) { // of the switch's time, and of csig's
-				l.Appctl("time/warp", fmt.Sprint(by.Milliseconds()))
-				l.clock += by
+				sw.Appctl("time/warp", fmt.Sprint(by.Milliseconds()))
+				d.checked, d.pathRead = d.checked.Add(-by), d.pathRead.Add(-by)
 				l.Settled()
 			}
 			for i, want := range tc.then {

@@ -78,7 +78,7 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 	d.filled = true
 	most = min(most, maxFill)
 	for entries < most && !full {
-		began := d.cfg.Now()
+		began := time.Now()
 		n := min(fillBatch, most-entries)
 		mods := make([]ofp.Mod, n)
 		for j := range mods {
@@ -89,7 +89,7 @@ func (d *Driver) Fill(ctx context.Context, most int) (entries int, full bool, er
 		if err != nil {
 			return 0, false, err
 		}
-		took := d.cfg.Now().Sub(began)
+		took := time.Since(began)
 		if err := d.awaitEffect(ctx); err != nil {
 			return 0, false, err
 		}

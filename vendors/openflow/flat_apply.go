@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -186,7 +187,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired vendors.Repai
 			repaired = append(repaired, vendors.Repair{Port: p.name, Object: flowsObject, Text: "its fallback was not as csig writes it"})
 		}
 		if wasKnown && p.current && !sameBands(&p.flat, &then) {
-			if p.current = false; d.cfg.Now().Before(p.until) && !unknown {
+			if p.current = false; time.Now().Before(p.until) && !unknown {
 				repaired = append(repaired, vendors.Repair{Port: p.name, Object: flowsObject, Text: "its flows were changed"})
 			}
 		}
@@ -205,7 +206,7 @@ func (d *Flat) sync(ctx context.Context, seen *flatSeen) (repaired vendors.Repai
 	if err := first.err(); err != nil {
 		return nil, refusal(err)
 	}
-	d.known, d.checked, d.reconnected = vendors.Current, d.cfg.Now(), false
+	d.known, d.checked, d.reconnected = vendors.Current, time.Now(), false
 	for _, j := range jobs {
 		p := d.byName[j.name]
 		switch {

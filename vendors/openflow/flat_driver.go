@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -53,9 +52,6 @@ func (cfg FlatConfig) complete() FlatConfig {
 // OpenFlat returns a driver. It connects at the first use.
 func OpenFlat(cfg FlatConfig) (*Flat, error) {
 	cfg = cfg.complete()
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if len(cfg.Forwarding) == 0 {
 		return nil, &vendors.PermanentError{Err: errors.New(undeclaredForwarding)}
 	}

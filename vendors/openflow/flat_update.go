@@ -75,7 +75,7 @@ func (d *Flat) write(ctx context.Context, updates []vendors.PortUpdate, start ti
 	var jobs []*job
 	refills := map[*job]*refill{}
 	for _, p := range d.ports {
-		now := d.cfg.Now()
+		now := time.Now()
 		if p.action != vlanrules.Update || p.failed != nil || !listed[p] && !now.Before(p.until) {
 			continue
 		}
@@ -130,7 +130,7 @@ func (d *Flat) refill(ctx context.Context, jobs []*job, refills map[*job]*refill
 			return err
 		}
 	}
-	now := d.cfg.Now()
+	now := time.Now()
 	if err := vendors.LateLease(now, until); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (d *Flat) refill(ctx context.Context, jobs []*job, refills map[*job]*refill
 	if err := step(func(r *refill) []ofp.Mod { return r.fill(seconds) }); err != nil {
 		return err
 	}
-	if late := vendors.LateLease(d.cfg.Now(), until); late != nil {
+	if late := vendors.LateLease(time.Now(), until); late != nil {
 		return errors.Join(late, step((*refill).undo))
 	}
 	return step((*refill).drop)

@@ -50,7 +50,7 @@ func (d *Driver) write(ctx context.Context, updates []vendors.PortUpdate, start 
 	if errs = append(errs, refused...); err != nil {
 		return errs, err
 	}
-	if !d.cfg.Now().Before(d.until) {
+	if !time.Now().Before(d.until) {
 		// It has ended, perhaps meanwhile: under a new one its values would be back.
 		jobs = jobs[:0]
 		for _, p := range d.ports {
@@ -251,14 +251,14 @@ func (d *Driver) clear(p *port) ofp.Mod {
 // renew writes the lease's flow that is next. The other one is deleted where a
 // longer lease before would have it outlive this one.
 func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration) error {
-	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+	if err := vendors.LateLease(time.Now(), until); err != nil {
 		return err
 	}
 	f := d.pipe.lease(d.slot, ofp.Seconds(lease))
 	j := job{}
 	j.add(ofp.Mod{Kind: ofp.Add, Flow: &f})
 	other := (d.slot + 1) % leases
-	ends := d.cfg.Now().Add(time.Duration(f.HardTimeout) * time.Second)
+	ends := time.Now().Add(time.Duration(f.HardTimeout) * time.Second)
 	if d.ends[other].After(ends) {
 		longer := d.pipe.lease(other, 0)
 		j.add(remove(&longer, ""))
@@ -277,7 +277,7 @@ func (d *Driver) renew(ctx context.Context, until time.Time, lease time.Duration
 
 // check reads the switch and repairs what is not as we left it.
 func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
-	all := d.cfg.Now().Sub(d.pathRead) >= pathEvery
+	all := time.Since(d.pathRead) >= pathEvery
 	s, err := d.read(ctx, all)
 	empty := err == nil && len(s.own) == 0
 	if empty && !all { // the operator's may be gone with them
@@ -291,7 +291,7 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		if err := d.news(ctx, s, res); err != nil {
 			return err
 		}
-		d.pathRead = d.cfg.Now()
+		d.pathRead = time.Now()
 	}
 	res.Restarted = d.reconnected && empty
 	changes, err := d.sync(ctx, s, true)

@@ -16,7 +16,7 @@ import (
 
 // listener is an address that switches dial. The sessions of one process share it.
 type listener struct {
-	addr string
+	place
 	l    net.Listener
 	tls  TLS // without Peer
 	room chan struct{}
@@ -30,8 +30,14 @@ type listener struct {
 	notes   int              // in it, those that were too many among them
 }
 
-// listeners are those that are open, by address; links.mu guards them.
-var listeners = map[string]*listener{}
+// place is where a listener is.
+type place struct {
+	net  Network
+	addr string
+}
+
+// listeners are those that are open; links.mu guards them.
+var listeners = map[place]*listener{}
 
 const (
 	// maxHandshakes bounds the connections whose switch is not known yet, and maxOfHost those of
@@ -52,15 +58,16 @@ const (
 // listen has the link's switch dial in. links.mu is held.
 func (l *link) listen() error {
 	files := l.cfg.TLS.files()
-	ln := listeners[l.cfg.Listen]
+	at := place{l.cfg.Net, l.cfg.Listen}
+	ln := listeners[at]
 	switch {
 	case ln == nil:
-		at, err := net.Listen("tcp", l.cfg.Listen)
+		open, err := at.net.Listen("tcp", at.addr)
 		if err != nil {
 			return fmt.Errorf("openflow: %w", err)
 		}
-		ln = &listener{addr: l.cfg.Listen, l: at, tls: files, room: make(chan struct{}, maxHandshakes), hosts: map[string]int{}, links: map[uint64]*link{}}
-		listeners[ln.addr] = ln
+		ln = &listener{place: at, l: open, tls: files, room: make(chan struct{}, maxHandshakes), hosts: map[string]int{}, links: map[uint64]*link{}}
+		listeners[at] = ln
 		go ln.accept()
 	case ln.tls != files:
 		return fmt.Errorf("openflow: switches dial %s already, with other TLS files", ln.addr)
@@ -79,7 +86,7 @@ func (ln *listener) leave(l *link) {
 	delete(ln.links, l.cfg.Datapath)
 	if len(ln.links) == 0 {
 		_ = ln.l.Close()
-		delete(listeners, ln.addr)
+		delete(listeners, ln.place)
 	}
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	Plain bool
 	From  string
 
+	// Net is the network of Listen and Connect; nil: that of this machine.
+	Net Network
+
 	// Datapath is the switch's datapath ID. Where csig dials, 0 is any.
 	Datapath uint64
 
@@ -39,6 +42,23 @@ type Config struct {
 	// Linger is how long the address stays open, and the switch connected, after the last
 	// session: a switch dials again only every few seconds.
 	Linger time.Duration
+}
+
+// Network is where connections are made. Two that are equal are one.
+type Network interface {
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	Listen(network, address string) (net.Listener, error)
+}
+
+// machine is the network of this machine.
+type machine struct{}
+
+func (machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+func (machine) Listen(network, address string) (net.Listener, error) {
+	return net.Listen(network, address)
 }
 
 // defaultPatience leaves a switch time for its slow processor: many answer echoes only
@@ -57,6 +77,9 @@ func (c *Config) check() error {
 		return errors.New("openflow: with plain TCP, and there alone, the address that the switch dials from says that it is the switch: give the device's address")
 	case c.Role > RoleSlave:
 		return fmt.Errorf("openflow: there is no %s", c.Role)
+	}
+	if c.Net == nil {
+		c.Net = machine{}
 	}
 	if c.Role == 0 {
 		c.Role = RoleEqual
@@ -125,7 +148,7 @@ func Open(cfg Config) (*Session, error) {
 			}
 			return &Session{l: l}, nil
 		}
-		switch same := l.cfg.Listen == cfg.Listen && l.cfg.Connect == cfg.Connect; {
+		switch same := l.cfg.Net == cfg.Net && l.cfg.Listen == cfg.Listen && l.cfg.Connect == cfg.Connect; {
 		case same && l.users == 0 && (l.cfg.Datapath == cfg.Datapath || l.cfg.TLS.files() != cfg.TLS.files()):
 			l.end() // it only lingers
 		case same && l.cfg.Datapath == cfg.Datapath:
@@ -374,7 +397,7 @@ func (l *link) dial() {
 func (l *link) dialOnce(ctx context.Context) (*Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.Patience, &silence{l.cfg.Patience})
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.cfg.Connect)
+	c, err := l.cfg.Net.Dial(ctx, "tcp", l.cfg.Connect)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("%w: the host is there, but nothing listens at this TCP port: correct openflow: port, or have the switch connect to csig (openflow: listen)", err)
 	}

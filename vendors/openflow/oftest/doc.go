@@ -1,6 +1,6 @@
 // Package oftest is a hardware OpenFlow 1.3 switch for tests: a proxy in front of
-// a bridge of a real Open vSwitch, which refuses what only Open vSwitch has, and
-// does what hardware does: it reorders changes between barriers, answers before it
+// a switch in memory (Memory) or a real Open vSwitch (Switch), which refuses what OpenFlow 1.3
+// does not have, and does what hardware does: it reorders changes between barriers, answers before it
 // has programmed, rejects late, has small tables, and loses its connection.
 //
 // With Options.OFDPA it is a switch of Broadcom's OF-DPA, of its fixed tables and groups.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // Options are where a proxy's two sides are.
@@ -19,14 +21,17 @@ type Options struct {
 	// has one of its own.
 	Bridge string
 
+	// Bench, in place of Bridge, is the switch. Where it is in memory, so is the proxy: see Proxy.Dial.
+	Bench Bench
+
 	// Controller, in place of Bridge, has the switch dial: the proxy waits for it,
 	// and calls Controller to reach csig for each connection that it makes.
 	Controller func(context.Context) (net.Conn, error)
 
-	// Shadow is the management socket of a bridge without ports. It answers for the
-	// flows and groups, while the switch that has the ports is programmed
-	// Faults.AckToWire later: statistics that lie. "": the switch answers itself.
-	Shadow string
+	// Shadow is a switch without ports. It answers for the flows and groups, while the
+	// one that has the ports is programmed Faults.AckToWire later: statistics that lie.
+	// nil: the switch answers itself.
+	Shadow Bench
 
 	// Port is where the proxy listens; 0: a free one.
 	Port int
@@ -73,12 +78,17 @@ type test interface {
 // Start runs a proxy on a port of loopback until the test ends.
 func Start(t test, o Options, f Faults) *Proxy {
 	t.Helper()
-	if (o.Bridge == "") == (o.Controller == nil) {
-		t.Fatal("oftest: give either Bridge or Controller")
+	if o.Bridge == "" && o.Bench == nil && o.Controller == nil {
+		t.Fatal("oftest: give Bridge or Bench, or Controller")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(o.Port))
-	if err != nil {
-		t.Fatal(err)
+	var l net.Listener
+	if _, is := o.Bench.(*Memory); is {
+		l = memnet.Listen("192.0.2.2:6653")
+	} else {
+		var err error
+		if l, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(o.Port)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &Proxy{o: o, l: l, faults: f, sessions: map[*session]bool{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -91,6 +101,14 @@ func Start(t test, o Options, f Faults) *Proxy {
 // Addr is where the proxy listens: for csig, or for the switch with
 // Options.Controller.
 func (p *Proxy) Addr() string { return p.l.Addr().String() }
+
+// Dial connects csig with the switch.
+func (p *Proxy) Dial(ctx context.Context) (net.Conn, error) {
+	if l, is := p.l.(*memnet.Listener); is {
+		return l.Dial(ctx)
+	}
+	return dial(ctx, p.Addr())
+}
 
 // Close ends the proxy and every connection.
 func (p *Proxy) Close() {
@@ -211,7 +229,11 @@ func (p *Proxy) serve(accepted net.Conn) {
 		other, err = p.o.Controller(ctx)
 		s.conns = [3]net.Conn{controller: other, wire: accepted}
 	} else {
-		other, err = dial(ctx, p.o.Bridge)
+		if p.o.Bench != nil {
+			other, err = p.o.Bench.Dial(ctx)
+		} else {
+			other, err = dial(ctx, p.o.Bridge)
+		}
 		s.conns = [3]net.Conn{controller: accepted, wire: other}
 	}
 	if err != nil {
@@ -219,10 +241,10 @@ func (p *Proxy) serve(accepted net.Conn) {
 		return
 	}
 	defer other.Close()
-	if p.o.Shadow != "" {
-		c, err := dial(ctx, p.o.Shadow)
+	if p.o.Shadow != nil {
+		c, err := p.o.Shadow.Dial(ctx)
 		if err != nil {
-			p.note(fmt.Errorf("the shadow bridge: %w", err))
+			p.note(fmt.Errorf("the shadow: %w", err))
 			return
 		}
 		defer c.Close()
@@ -274,7 +296,7 @@ func (p *Proxy) Ended() []error {
 const (
 	controller = iota // csig
 	wire              // the switch that has the ports
-	shadow            // the bridge that answers for it
+	shadow            // the one that answers for it
 )
 
 type received struct {

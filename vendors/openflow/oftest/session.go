@@ -167,7 +167,7 @@ func (s *session) schedule(side int, m Message, after time.Duration) error {
 
 func (s *session) take(r received) error {
 	if r.err != nil {
-		return fmt.Errorf("%s: %w", [...]string{"csig", "the switch", "the shadow bridge"}[r.side], r.err)
+		return fmt.Errorf("%s: %w", [...]string{"csig", "the switch", "the shadow"}[r.side], r.err)
 	}
 	f := s.p.current()
 	if f.Silent {

@@ -1,9 +1,12 @@
 package oftest
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
@@ -33,13 +36,6 @@ func StartSwitch(t testing.TB, ports int) *Switch {
 // Path is the bridge's management socket.
 func (s *Switch) Path() string { return filepath.Join(s.Dir, s.Bridge+".mgmt") }
 
-// Shadow makes a bridge for Options.Shadow.
-func (s *Switch) Shadow() string {
-	s.AddBridge(s.Bridge + "s")
-	s.Vsctl("set", "bridge", s.Bridge+"s", "protocols=OpenFlow13")
-	return filepath.Join(s.Dir, s.Bridge+"s.mgmt")
-}
-
 // Limit gives a table a capacity.
 func (s *Switch) Limit(table, entries int) {
 	s.Vsctl("--", "--id=@t", "create", "Flow_Table", fmt.Sprintf("flow_limit=%d", entries), "--", "set", "bridge", s.Bridge, fmt.Sprintf("flow_tables:%d=@t", table))
@@ -50,16 +46,27 @@ func (s *Switch) Flow(command string, args ...string) string {
 	return s.Ofctl(append([]string{"-O", "OpenFlow13", command, s.Bridge}, args...)...)
 }
 
-// BuiltIn makes what OF-DPA's tables do with a frame that meets no flow
-// (built_in_flow_mods of its table type pattern).
-func (s *Switch) BuiltIn() {
-	for _, flow := range []string{
-		"table=0,priority=0,actions=goto_table:10",
-		"table=10,priority=0,actions=clear_actions,goto_table:60",
-		"table=20,priority=0,actions=goto_table:50",
-		"table=50,priority=0,actions=goto_table:60",
-		"table=60,priority=0,actions=drop", // the end of the pipeline: the action set is carried out
-	} {
-		s.Flow("add-flow", flow)
+// BuiltIn makes what OF-DPA's tables do with a frame that meets no flow.
+func (s *Switch) BuiltIn() { builtIn(s) }
+
+var _ Bench = (*Switch)(nil)
+
+// Dial makes a connection with the bridge.
+func (s *Switch) Dial(ctx context.Context) (net.Conn, error) { return dial(ctx, s.Path()) }
+
+// Send has frames come in by a port.
+func (s *Switch) Send(port int, frames ...[]byte) { s.Ports[port-1].Send(frames...) }
+
+// Receive is the next frame that leaves a port; nil where none comes for half a minute.
+func (s *Switch) Receive(port int) []byte { return s.Ports[port-1].Receive(30 * time.Second) }
+
+// AddPort adds a port; the next one of its number takes its place.
+func (s *Switch) AddPort(name string, number int) {
+	for len(s.Ports) < number {
+		s.Ports = append(s.Ports, nil)
 	}
+	s.Ports[number-1] = s.AddWire(s.Bridge, name, number)
 }
+
+// RemovePort removes the port of a name.
+func (s *Switch) RemovePort(name string) { s.Vsctl("del-port", s.Bridge, name) }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -19,26 +20,38 @@ import (
 )
 
 const (
-	soon   = 30 * time.Second // what must come may take that long on a busy machine
+	soon   = time.Minute // what must come may take that long on a busy machine
 	noTag  = -1
 	tpid   = 0x88a8
 	source = "p1" // frames come in there, and leave by the port that is the last byte of their destination
 )
 
-// lab is a real Open vSwitch as a hardware switch: behind a proxy that refuses what
+// lab is a hardware switch, in memory or a real Open vSwitch, behind a proxy that refuses what
 // OpenFlow 1.3 does not have.
 type lab struct {
-	*oftest.Switch
+	oftest.Bench
 	proxy  *oftest.Proxy
 	driver *Driver
-	clock  time.Duration // how far the driver's clock is ahead
 	seq    uint32
 }
 
+// newLab is a switch in memory, where a test may wait as long as it likes.
 func newLab(t testing.TB, ports int, f oftest.Faults) *lab {
 	t.Helper()
-	l := &lab{Switch: oftest.StartSwitch(t, ports)}
-	l.proxy = oftest.Start(t, oftest.Options{Bridge: l.Path()}, f)
+	return labOf(t, inMemory(ports), ports, f)
+}
+
+func inMemory(ports int) *oftest.Memory {
+	m := &oftest.Memory{Tables: 64, Entries: 1_000_000, Speed: 10e9}
+	for n := range ports {
+		m.Ports = append(m.Ports, fmt.Sprint("p", n+1))
+	}
+	return m
+}
+
+func labOf(t testing.TB, b oftest.Bench, ports int, f oftest.Faults) *lab {
+	t.Helper()
+	l := &lab{Bench: b, proxy: oftest.Start(t, oftest.Options{Bench: b}, f)}
 	l.handOver(ports)
 	l.driver = l.open(t, Config{OrdinaryVLANs: NotHandedOver})
 	return l
@@ -54,8 +67,9 @@ func (l *lab) handOver(ports int) {
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB, cfg Config) *Driver {
 	t.Helper()
-	cfg.Connect, cfg.Done = dialed(l.proxy.Addr())
-	cfg.Now = func() time.Time { return time.Now().Add(l.clock) }
+	if cfg.Connect == nil {
+		cfg.Connect, cfg.Done = ofp.Dialed(l.proxy.Dial, ofp.Version13)
+	}
 	d, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +78,22 @@ func (l *lab) open(t testing.TB, cfg Config) *Driver {
 	return d
 }
 
-// dialed is a connection with the switch at an address.
-func dialed(address string) (connect func(context.Context) (*ofp.Conn, error), done func() error) {
-	return ofp.Dialed(func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	}, ofp.Version13)
+// patient is one that waits for the switch as long as a test does.
+func patient(t testing.TB, p *oftest.Proxy) func(context.Context) (*ofp.Conn, error) {
+	t.Helper()
+	s, err := ofp.Open(ofp.Config{Connect: "192.0.2.2:6653", Plain: true, Net: &way{p}, Patience: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s.Conn
 }
+
+// way is the network of one switch.
+type way struct{ p *oftest.Proxy }
+
+func (w *way) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return w.p.Dial(ctx) }
+func (w *way) Listen(string, string) (net.Listener, error)             { return nil, net.ErrClosed }
 
 func ports(action vlanrules.Action, names ...string) (list []vendors.PortSetup) {
 	for _, name := range names {
@@ -134,9 +158,9 @@ func parsed(b []byte, port int) (seq uint32, tci int, ok bool) {
 func (l *lab) leaves(t testing.TB, port, tci int) int {
 	t.Helper()
 	l.seq++
-	l.Ports[0].Send(frame(l.seq, port, tci))
+	l.Send(1, frame(l.seq, port, tci))
 	for {
-		b := l.Ports[port-1].Receive(soon)
+		b := l.Receive(port)
 		if b == nil {
 			t.Fatalf("no frame leaves port %d that came with %04x", port, tci)
 		}
@@ -150,8 +174,8 @@ func (l *lab) leaves(t testing.TB, port, tci int) int {
 	}
 }
 
-// window is how many frames are under way at once: a port that is a socket keeps no
-// more than 100.
+// window is how many frames are under way at once: a port of Open vSwitch that is a socket keeps
+// no more than 100.
 const window = 90
 
 // exchange sends a frame for each tag through a port and returns those they leave with.
@@ -163,10 +187,10 @@ func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
 		first := l.seq + 1
 		for _, tag := range tags[from:to] {
 			l.seq++
-			l.Ports[0].Send(frame(l.seq, port, int(tag)))
+			l.Send(1, frame(l.seq, port, int(tag)))
 		}
 		for range to - from {
-			b := l.Ports[port-1].Receive(soon)
+			b := l.Receive(port)
 			seq, tci, ok := parsed(b, port)
 			if !ok || tci == noTag || seq < first || seq > l.seq {
 				t.Fatalf("tags %04x to %04x: %x arrives", tags[from], tags[to-1], b)
@@ -193,4 +217,20 @@ func (l *lab) flows() string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// everyWay has vendorstest.AnyOrder take every way from a setup to another.
+const everyWay = 1 << 20
+
+// bubble runs a test on virtual time, beside others.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// run is bubble for a part of a test.
+func run(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }

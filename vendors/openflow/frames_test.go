@@ -11,8 +11,10 @@ import (
 
 // TestOneFrame applies a setup, updates, and looks at single frames.
 func TestOneFrame(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, 3, oftest.Faults{})
+	bubble(t, func(t *testing.T) { oneFrame(t, newLab(t, 3, oftest.Faults{})) })
+}
+
+func oneFrame(t *testing.T, l *lab) {
 	setup := setupFor(ports(vlanrules.Update, "p2")...)
 	l.apply(t, setup)
 	const best, worst = 31<<7 | 126, 0<<7 | 125

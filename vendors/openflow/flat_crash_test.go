@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,13 +18,7 @@ import (
 // turn, on both kinds of switches. Frames have what they had, what they are to have, or the
 // fallback of one of them; the next process finds that there is something to do, and leads
 // to the same flows and groups as without the crash.
-func TestFlatCrash(t *testing.T) { flatCrash(t, 11) }
-
-// TestLongFlatCrash is TestFlatCrash with every change.
-func TestLongFlatCrash(t *testing.T) { flatCrash(t, 1) }
-
-func flatCrash(t *testing.T, every int) {
-	t.Parallel()
+func TestFlatCrash(t *testing.T) {
 	from := flatWant(inventory.Conservative, "p1", "p2")
 	uec := flatWant(inventory.Conservative, "p2")
 	uec.Layout, uec.Profile = quantize.UEC, strings.Repeat("ab", 32)
@@ -36,26 +31,25 @@ func flatCrash(t *testing.T, every int) {
 	)
 	in := []vlanrules.Intent{intent(quantize.MinABW, 7, 5), intent(quantize.MaxPD, 9, 6)}
 	next := given("p2", intent(quantize.MinABW, 3, 9), intent(quantize.MaxPD, 20, 6))
-	apply := func(s vendors.Setup) func(*Flat) error {
-		return func(d *Flat) error { return d.Apply(t.Context(), s) }
+	apply := func(s vendors.Setup) func(context.Context, *Flat) error {
+		return func(ctx context.Context, d *Flat) error { return d.Apply(ctx, s) }
 	}
 	for name, tc := range map[string]struct {
-		carryOut func(*Flat) error
+		carryOut func(context.Context, *Flat) error
 		to       vendors.Setup // that Observe is to find afterwards
 		allowed  []int         // tags with which the best one may leave p2
 		end      int           // that with which it leaves afterwards
 	}{
 		"another layout":   {apply(uec), uec, []int{had, stale, best, staleUEC}, staleUEC}, // nothing of one layout has a meaning in the other: see flat.open
 		"another fallback": {apply(passes), passes, []int{had, stale, best}, best},
-		"removed":          {func(d *Flat) error { return d.Remove(t.Context()) }, vendors.Setup{}, []int{had, stale, best}, best},
-		"another value": {func(d *Flat) error {
-			_, err := d.Update(t.Context(), []vendors.PortUpdate{next}, time.Minute)
+		"removed":          {func(ctx context.Context, d *Flat) error { return d.Remove(ctx) }, vendors.Setup{}, []int{had, stale, best}, best},
+		"another value": {func(ctx context.Context, d *Flat) error {
+			_, err := d.Update(ctx, []vendors.PortUpdate{next}, time.Minute)
 			return err
 		}, from, []int{had, gets}, gets},
 	} {
 		for _, ofdpa := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, OF-DPA %v", name, ofdpa), func(t *testing.T) {
-				t.Parallel()
+			run(t, fmt.Sprintf("%s, OF-DPA %v", name, ofdpa), func(t *testing.T) {
 				l := newFlatLab(t, ofdpa, nil)
 				c := &crasher{proxy: l.proxy}
 				theirs := l.operators()
@@ -79,14 +73,14 @@ func flatCrash(t *testing.T, every int) {
 					}
 				}
 				begin()
-				if err := tc.carryOut(l.open(t, nil)); err != nil {
+				if err := tc.carryOut(t.Context(), l.open(t, nil)); err != nil {
 					t.Fatal(err)
 				}
 				want := constant()
-				for n := 1; ; n += every {
+				for n := 1; ; n++ {
 					begin()
 					c.after(n)
-					err := tc.carryOut(l.open(t, nil))
+					err := tc.carryOut(t.Context(), l.open(t, nil))
 					if !c.stop() {
 						if err != nil || n == 1 {
 							t.Fatalf("%d changes: %v", n, err)
@@ -115,7 +109,7 @@ func flatCrash(t *testing.T, every int) {
 					} else if changes, err := other.Diff(found, tc.to); err != nil || len(changes) == 0 && there != want {
 						t.Errorf("%s: there is nothing to do: %v\n%s\nwant\n%s", at, err, there, want)
 					}
-					if err := tc.carryOut(other); err != nil {
+					if err := tc.carryOut(t.Context(), other); err != nil {
 						t.Fatalf("%s: %v: %q", at, err, l.proxy.Refused())
 					}
 					if got := constant(); got != want {

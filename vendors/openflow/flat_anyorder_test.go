@@ -26,8 +26,6 @@ func TestFlatAnySetup(t *testing.T) {
 	const updated, old, worst, best = "0385 4286", "0ffe 407e", "; without an agent 007d", "; without an agent 0ffe"
 	for _, ofdpa := range []bool{true, false} {
 		t.Run(map[bool]string{true: "OF-DPA", false: "one table"}[ofdpa], func(t *testing.T) {
-			t.Parallel()
-			var l *flatLab
 			vendorstest.AnyOrder(t, []vendorstest.Row{
 				{Name: "nothing", Want: old + best},
 				{Name: "no port", Setup: with(func(s *vendors.Setup) { s.Ports = nil }), Want: old + best},
@@ -38,22 +36,14 @@ func TestFlatAnySetup(t *testing.T) {
 				{Name: "uec", Setup: with(func(s *vendors.Setup) { s.Layout = quantize.UEC }), Want: "038a 428c; without an agent 007a"},
 				{Name: "passthrough when stale", Setup: with(func(s *vendors.Setup) { s.OnStale = inventory.StalePassthrough }), Want: updated + best},
 				{Name: "a profile", Setup: with(func(s *vendors.Setup) { s.Profile = strings.Repeat("a", 64) }), Want: updated + worst},
-			}, 12, func(row *testing.T) vendorstest.Lab {
-				if l == nil { // one Open vSwitch is enough
-					l = newFlatLab(t, ofdpa, nil)
-				} else if err := l.driver.Remove(row.Context()); err != nil {
-					row.Fatal(err)
-				}
-				l.driver = l.open(row, nil)
+			}, everyWay, func(row *testing.T) vendorstest.Lab {
+				l := newFlatLab(row, ofdpa, nil)
 				return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state,
 					Writes: func(testing.TB) int { n := l.proxy.Counts(); return n.FlowMods + n.GroupMods }}
 			})
 		})
 	}
 }
-
-// TestLongFlatAnySetup is TestFlatAnySetup from every setup to every setup.
-func TestLongFlatAnySetup(t *testing.T) { TestFlatAnySetup(t) }
 
 // state is what the switch has of csig's, as text.
 func (l *flatLab) state(testing.TB) string {

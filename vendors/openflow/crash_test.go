@@ -44,13 +44,7 @@ func (c *crasher) stop() bool {
 // have what they had, what they are to have, or the fallback of one of them; the next
 // process finds that there is something to do, and Apply and Remove lead to the same flows as
 // without the crash.
-func TestCrash(t *testing.T) { crash(t, 7) }
-
-// TestLongCrash is TestCrash with every change.
-func TestLongCrash(t *testing.T) { crash(t, 1) }
-
-func crash(t *testing.T, every int) {
-	t.Parallel()
+func TestCrash(t *testing.T) {
 	from := setupFor(append(ports(vlanrules.Update, "p2", "p3"), ports(vlanrules.Strip, "p4")...)...)
 	other := setupFor(append(ports(vlanrules.Update, "p2", "p4"), ports(vlanrules.Passthrough, "p3")...)...)
 	other.Layout, other.Profile = quantize.UEC, strings.Repeat("ab", 32)
@@ -67,8 +61,7 @@ func crash(t *testing.T, every int) {
 		"another fallback": {to: strip, allowed: []int{7<<7 | 5, stale, noTag}, end: noTag},
 		"removed":          {remove: true, allowed: []int{7<<7 | 5, stale, best}, end: best},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		run(t, name, func(t *testing.T) {
 			l := newLab(t, 4, oftest.Faults{})
 			c := &crasher{proxy: l.proxy}
 			operators := func() string {
@@ -97,7 +90,7 @@ func crash(t *testing.T, every int) {
 				t.Fatal(err)
 			}
 			want := constantOf(l.flows())
-			for n := 1; ; n += every {
+			for n := 1; ; n++ {
 				begin()
 				c.after(n)
 				err := carryOut(open())

@@ -14,7 +14,7 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestSetupsInAnyOrder brings a real switch from some setups to others.
+// TestSetupsInAnyOrder brings a switch from every setup to every setup.
 func TestSetupsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	with := func(action vlanrules.Action, change func(*vendors.Setup)) vendors.Setup {
@@ -33,7 +33,6 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		best     = "; without a lease 0ffe"
 		untagged = "; without a lease none"
 	)
-	var l *lab
 	vendorstest.AnyOrder(t, []vendorstest.Row{
 		{Name: "nothing", Want: old + best},
 		{Name: "no port", Setup: with(0, func(s *vendors.Setup) { s.Ports = nil }), Want: old + best},
@@ -49,14 +48,8 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		{Name: "wide tags and another TPID", Setup: with(vlanrules.Update, func(s *vendors.Setup) {
 			s.WideTPID, s.Others = 0x9901, []vendors.OtherTPID{{TPID: 0x9902, Wide: true}}
 		}), Want: updated + worst},
-	}, 12, func(row *testing.T) vendorstest.Lab {
-		if l == nil { // one Open vSwitch is enough
-			l = newLab(t, 3, oftest.Faults{})
-		} else {
-			l.Flow("del-flows")
-			l.handOver(3)
-			l.driver = l.open(row, Config{OrdinaryVLANs: NotHandedOver})
-		}
+	}, everyWay, func(row *testing.T) vendorstest.Lab {
+		l := newLab(row, 3, oftest.Faults{})
 		l.apply(row, with(vlanrules.Update, nil)) // the flows that send on what is handed over stay from here on
 		if err := l.driver.Remove(row.Context()); err != nil {
 			row.Fatal(err)
@@ -66,9 +59,6 @@ func TestSetupsInAnyOrder(t *testing.T) {
 			Writes: func(testing.TB) int { return l.proxy.Counts().FlowMods }}
 	})
 }
-
-// TestLongSetupsInAnyOrder is TestSetupsInAnyOrder from every setup to every setup.
-func TestLongSetupsInAnyOrder(t *testing.T) { TestSetupsInAnyOrder(t) }
 
 // frames sends some through p2, with an agent's signal and without.
 func (l *lab) frames(t testing.TB, setup vendors.Setup) string {

@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -43,22 +44,17 @@ func decides(t testing.TB, s *state, port uint32, tci uint16) uint16 {
 // TestCutUpdate ends the connection after each message of an Update in turn, and has a
 // new process take over: with Apply and Update, with Update alone, and with Remove
 // before. Every S of both signals then has what the draft says.
-func TestCutUpdate(t *testing.T) { cutUpdate(t, 1) }
-
-// TestLongCutUpdate is TestCutUpdate with more values.
-func TestLongCutUpdate(t *testing.T) { cutUpdate(t, 12) }
-
-func cutUpdate(t *testing.T, rounds int) {
-	t.Parallel()
+func TestCutUpdate(t *testing.T) {
+	const rounds = 12
 	setup := setupFor(ports(vlanrules.Update, "p2")...)
-	again := map[string]func(*Driver) error{
-		"Update": func(*Driver) error { return nil },
-		"Apply":  func(d *Driver) error { return d.Apply(t.Context(), setup) },
-		"Remove and Apply": func(d *Driver) error {
-			if err := d.Remove(t.Context()); err != nil {
+	again := map[string]func(context.Context, *Driver) error{
+		"Update": func(context.Context, *Driver) error { return nil },
+		"Apply":  func(ctx context.Context, d *Driver) error { return d.Apply(ctx, setup) },
+		"Remove and Apply": func(ctx context.Context, d *Driver) error {
+			if err := d.Remove(ctx); err != nil {
 				return err
 			}
-			return d.Apply(t.Context(), setup)
+			return d.Apply(ctx, setup)
 		},
 	}
 	var tags []uint16
@@ -68,8 +64,7 @@ func cutUpdate(t *testing.T, rounds int) {
 		}
 	}
 	for name, first := range again {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		run(t, name, func(t *testing.T) {
 			l := newLab(t, 2, oftest.Faults{})
 			c := &crasher{proxy: l.proxy}
 			open := func() *Driver { return l.open(t, Config{OrdinaryVLANs: NotHandedOver}) }
@@ -95,7 +90,7 @@ func cutUpdate(t *testing.T, rounds int) {
 						t.Fatal(err)
 					}
 					next, last := open(), value()
-					if err := first(next); err != nil {
+					if err := first(t.Context(), next); err != nil {
 						t.Fatal(err)
 					}
 					if _, err := next.Update(t.Context(), []vendors.PortUpdate{given("p2", last...)}, time.Minute); err != nil {
