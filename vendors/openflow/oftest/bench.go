@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 
 // Bench is a switch that a test operates, and sends frames through: a real Open vSwitch (Switch),
@@ -49,16 +51,19 @@ func (s *Memory) Send(port int, frames ...[]byte) {
 	s.start()
 	s.expire()
 	for _, frame := range frames {
-		s.plane.Forward(uint32(port), slices.Clone(frame), func(to uint32, frame []byte) {
-			p := s.port(to)
-			if p == nil || to == uint32(port) { // none goes back (§7.2.5, OFPP_IN_PORT)
-				return
-			}
-			p.packets++
-			p.bytes += uint64(len(frame))
-			p.out = append(p.out, frame)
-		})
+		s.port(uint32(port)).port.Receive(frame)
 	}
+}
+
+// forward has a frame meet the flows.
+func (s *Memory) forward(p *memory.Packet) {
+	in := slices.IndexFunc(s.ports, func(o *memoryPort) bool { return o.port == p.In })
+	s.plane.Forward(p, s.ports[in].number, func(number uint32) *memory.Port {
+		if to := s.port(number); to != nil {
+			return to.port
+		}
+		return nil
+	})
 }
 
 // Receive is the next frame that leaves a port; nil where none did.
@@ -70,9 +75,7 @@ func (s *Memory) Receive(port int) []byte {
 		return nil
 	}
 	frame := p.out[0]
-	if p.out = p.out[1:]; len(p.out) == 0 {
-		p.out = nil
-	}
+	p.out = p.out[1:]
 	return frame
 }
 
@@ -101,7 +104,7 @@ func (s *Memory) AddPort(name string, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.start()
-	s.ports = append(s.ports, &memoryPort{number: uint32(number), name: name, since: time.Now()})
+	s.addPort(name, uint32(number))
 }
 
 // RemovePort removes the port of a name.
@@ -129,7 +132,8 @@ func (s *Memory) StopSwitch() {
 		s.deleteGroup(id)
 	}
 	for _, p := range s.ports {
-		p.since, p.packets, p.bytes, p.out = time.Now(), 0, 0, nil
+		p.since, p.out = time.Now(), nil
+		p.octets, p.packets = p.port.Sent()
 	}
 }
 

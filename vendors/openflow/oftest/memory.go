@@ -37,7 +37,8 @@ type Memory struct {
 	l  net.Listener
 	mu sync.Mutex // guards the rest
 
-	ports  []*memoryPort // by their numbers
+	sw     *memory.Switch
+	ports  []*memoryPort
 	flows  map[flowKey]*memoryFlow
 	made   uint64    // flows so far
 	next   time.Time // when the next one expires; zero: none does
@@ -49,11 +50,19 @@ type Memory struct {
 }
 
 type memoryPort struct {
-	number         uint32
-	name           string
-	since          time.Time
-	packets, bytes uint64
-	out            [][]byte // left it, and not received yet
+	number          uint32
+	name            string
+	since           time.Time
+	port            *memory.Port
+	packets, octets uint64   // that it had sent then
+	out             [][]byte // what left and was not received yet
+}
+
+// addPort adds a port; mu is held.
+func (s *Memory) addPort(name string, number uint32) {
+	p := &memoryPort{number: number, name: name, since: time.Now()}
+	p.port = s.sw.AddPort(name, func(frame []byte) { p.out = append(p.out, frame) })
+	s.ports = append(s.ports, p)
 }
 
 // flowKey is what a table tells its flows apart by.
@@ -102,8 +111,9 @@ func (s *Memory) start() {
 		s.Entries = 4096
 	}
 	s.flows, s.groups, s.limits, s.conns = map[flowKey]*memoryFlow{}, map[uint32][]byte{}, map[uint8]int{}, map[net.Conn]bool{}
+	s.sw = memory.New(memory.Config{Faults: memory.Faults{CountsNoFCS: true}, Pipeline: s.forward})
 	for i, name := range s.Ports {
-		s.ports = append(s.ports, &memoryPort{number: uint32(i + 1), name: name, since: time.Now()})
+		s.addPort(name, uint32(i+1))
 	}
 }
 
@@ -576,12 +586,12 @@ func (s *Memory) part(typ uint16, request []byte) (out [][]byte, ok bool) {
 		for _, p := range s.ports {
 			stats := make([]byte, 112)
 			order.PutUint32(stats, p.number)
-			order.PutUint64(stats[16:], p.packets)
-			sent := p.bytes
-			if s.Bytes != nil {
-				sent = s.Bytes(int(p.number))
+			octets, packets := p.port.Sent()
+			order.PutUint64(stats[16:], packets-p.packets)
+			if octets -= p.octets; s.Bytes != nil {
+				octets = s.Bytes(int(p.number))
 			}
-			order.PutUint64(stats[32:], sent)
+			order.PutUint64(stats[32:], octets)
 			order.PutUint32(stats[104:], 3600+uint32(time.Since(p.since)/time.Second))
 			out = append(out, stats)
 		}

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Flows are the tables and groups of an OpenFlow 1.3 switch, as frames meet them: ordered
-// flows of several tables, an action set, metadata, groups. It is not safe for concurrent use.
+// Flows are the tables and groups of an OpenFlow 1.3 switch, for a Pipeline: flows of several
+// tables by their priorities, an action set, metadata, groups. They are data, and no functions as
+// those of a Table: what a controller wrote is read back, compared, and has timers.
 type Flows struct {
 	tables [256]flowTable
 	groups map[uint32]FlowGroup
@@ -208,147 +209,129 @@ const (
 	maxFlowGroups = 8 // groups within groups
 )
 
-// IsTPID reports whether a type is one of a tag that is parsed.
-func IsTPID(typ uint16) bool { return typ == 0x8100 || typ == 0x88a8 }
-
-// packet is a frame on its way through the tables.
-type packet struct {
-	frame []byte
-	own   bool // frame may be written to
-	key   FlowKey
-	set   []FlowAction
-	out   func(port uint32, frame []byte)
+// flowPacket is a packet on its way through the tables.
+type flowPacket struct {
+	*Packet
+	key FlowKey
+	set []FlowAction
 }
 
-// Forward has a frame that comes in by a port meet the flows, and calls out for each that leaves.
-// Frames that meet no flow are dropped.
-func (s *Flows) Forward(port uint32, frame []byte, out func(port uint32, frame []byte)) {
-	p := packet{frame: frame, out: out}
+// Forward has a packet that came in by the port of a number meet the flows. Port is the one of a
+// number, nil where there is none. A packet that meets no flow is dropped, and none leaves by the
+// port that it came by (§7.2.5, OFPP_IN_PORT).
+func (s *Flows) Forward(packet *Packet, in uint32, port func(number uint32) *Port) {
+	p := flowPacket{Packet: packet}
 	p.parse()
-	p.key.set(FlowInPort, uint64(port))
+	p.key.set(FlowInPort, uint64(in))
 	for table := 0; ; {
+		p.key[1] = p.Metadata
 		f := s.tables[table].lookup(&p.key)
 		if f == nil {
-			break
+			return
 		}
 		f.Packets++
-		s.apply(&p, f.Apply, 0)
+		s.apply(&p, f.Apply, port, 0)
 		if f.Clear {
 			p.set = p.set[:0]
 		}
 		for _, a := range f.Write {
 			p.write(a)
 		}
-		p.key[1] = p.key[1]&^f.Mask | f.Metadata&f.Mask
+		p.Metadata = p.Metadata&^f.Mask | f.Metadata&f.Mask
 		if !f.Goes {
-			s.apply(&p, p.set, 0)
+			s.apply(&p, p.set, port, 0)
 			return
 		}
 		table = int(f.Goto)
 	}
 }
 
-// write adds an action to the set, in place of one of its kind.
-func (p *packet) write(a FlowAction) {
+// write adds an action to the set, in place of one of its kind. Output is left out beside a group.
+func (p *flowPacket) write(a FlowAction) {
 	same := func(b FlowAction) bool { return a.Kind == b.Kind && (a.Kind != FlowSet || a.Field == b.Field) }
 	p.set = append(slices.DeleteFunc(p.set, same), a)
 	slices.SortStableFunc(p.set, func(a, b FlowAction) int { return int(a.Kind) - int(b.Kind) })
-	if len(p.set) > 1 && p.set[len(p.set)-1].Kind == FlowOutput && p.set[len(p.set)-2].Kind == FlowToGroup {
-		p.set = p.set[:len(p.set)-1]
+	if n := len(p.set); n > 1 && p.set[n-1].Kind == FlowOutput && p.set[n-2].Kind == FlowToGroup {
+		p.set = p.set[:n-1]
 	}
 }
 
 // parse reads the fields that actions may change.
-func (p *packet) parse() {
-	b := p.frame
-	if len(b) < 14 {
-		return
-	}
+func (p *flowPacket) parse() {
+	b := p.Bytes
 	p.key.set(FlowEthDst, uint64(binary.BigEndian.Uint16(b))<<32|uint64(binary.BigEndian.Uint32(b[2:])))
 	p.key.set(FlowEthSrc, uint64(binary.BigEndian.Uint16(b[6:]))<<32|uint64(binary.BigEndian.Uint32(b[8:])))
-	typ, at := binary.BigEndian.Uint16(b[12:]), 14
 	p.key.set(FlowVID, 0)
 	p.key.set(FlowPCP, 0)
-	for tags := 0; tags < maxFlowTags && IsTPID(typ) && len(b) >= at+4; tags++ {
-		if tags == 0 {
-			tci := binary.BigEndian.Uint16(b[at:])
-			p.key.set(FlowVID, uint64(tci&0xfff|FlowPresent))
-			p.key.set(FlowPCP, uint64(tci>>13))
-		}
-		typ, at = binary.BigEndian.Uint16(b[at+2:]), at+4
+	if tci := p.TCI(); p.tagged() {
+		p.key.set(FlowVID, uint64(tci&0xfff|FlowPresent))
+		p.key.set(FlowPCP, uint64(tci>>13))
 	}
-	p.key.set(FlowEthType, uint64(typ))
+	at := macs
+	for tags := 0; tags < maxFlowTags && isTag(typeAt(b, at)) && len(b) >= at+tagSize+2; tags++ {
+		at += tagSize
+	}
+	p.key.set(FlowEthType, uint64(typeAt(b, at)))
 	p.key[4] = 0
-	if typ == 0x0800 && len(b) >= at+20 {
+	if at += 2; typeAt(b, at-2) == 0x0800 && len(b) >= at+20 {
 		p.key.set(FlowIPv4Src, uint64(binary.BigEndian.Uint32(b[at+12:])))
 		p.key.set(FlowIPv4Dst, uint64(binary.BigEndian.Uint32(b[at+16:])))
 	}
 }
 
+func isTag(typ uint16) bool { return typ == cTag || typ == sTag }
+
+// tagged reports whether the packet has a tag.
+func (p *flowPacket) tagged() bool { return isTag(p.Type()) && len(p.Bytes) >= header+tagSize }
+
 // apply carries actions out, one after the other.
-func (s *Flows) apply(p *packet, actions []FlowAction, depth int) {
+func (s *Flows) apply(p *flowPacket, actions []FlowAction, port func(number uint32) *Port, depth int) {
 	for _, a := range actions {
 		switch a.Kind {
 		case FlowOutput:
-			p.out(a.Arg, p.frame)
-			p.own = false
+			if to := port(a.Arg); to != nil && to != p.In {
+				p.Output(to)
+			}
+			continue
 		case FlowToGroup:
 			if depth == maxFlowGroups {
 				return
 			}
-			for _, b := range s.groups[a.Arg].Buckets {
-				q := packet{frame: p.frame, key: p.key, out: p.out}
-				for _, a := range b { // a bucket is an action set
+			for _, bucket := range s.groups[a.Arg].Buckets {
+				q := flowPacket{Packet: p.Copy(), key: p.key}
+				for _, a := range bucket { // it is an action set
 					q.write(a)
 				}
-				s.apply(&q, q.set, depth+1)
+				s.apply(&q, q.set, port, depth+1)
 			}
-			p.own = false
+			continue
 		case FlowPop:
-			if IsTPID(p.typ()) && len(p.frame) >= 18 {
-				p.frame = slices.Concat(p.frame[:12], p.frame[16:])
-				p.changed()
+			if p.tagged() {
+				p.Pop()
 			}
 		case FlowPush:
-			tag := binary.BigEndian.AppendUint32(nil, a.Arg<<16) // of VID and PCP 0, as Open vSwitch's
-			p.frame = slices.Concat(p.frame[:12], tag, p.frame[12:])
-			p.changed()
+			p.Push(uint16(a.Arg), 0) // of VID and PCP 0, as Open vSwitch's
 		case FlowSet:
 			p.setField(a)
 		}
+		p.parse()
 	}
 }
 
-func (p *packet) typ() uint16 {
-	if len(p.frame) < 14 {
-		return 0
-	}
-	return binary.BigEndian.Uint16(p.frame[12:])
-}
-
-func (p *packet) changed() {
-	p.own = true
-	p.parse()
-}
-
-func (p *packet) setField(a FlowAction) {
-	if a.Field == FlowMetadata || len(p.frame) < 14 || (a.Field == FlowVID || a.Field == FlowPCP) && (!IsTPID(p.typ()) || len(p.frame) < 16) {
-		return
-	}
-	if !p.own {
-		p.frame = slices.Clone(p.frame)
-	}
-	switch v := a.Value; a.Field {
+func (p *flowPacket) setField(a FlowAction) {
+	v := a.Value
+	switch a.Field {
 	case FlowVID:
-		binary.BigEndian.PutUint16(p.frame[14:], binary.BigEndian.Uint16(p.frame[14:])&0xf000|uint16(v)&0xfff)
+		if p.tagged() {
+			p.SetTCI(uint16(v), 0xfff)
+		}
 	case FlowPCP:
-		binary.BigEndian.PutUint16(p.frame[14:], binary.BigEndian.Uint16(p.frame[14:])&0x1fff|uint16(v)<<13)
+		if p.tagged() {
+			p.SetTCI(uint16(v)<<13, 0xe000)
+		}
 	case FlowEthDst:
-		binary.BigEndian.PutUint16(p.frame, uint16(v>>32))
-		binary.BigEndian.PutUint32(p.frame[2:], uint32(v))
+		copy(p.Bytes, binary.BigEndian.AppendUint64(nil, v)[2:])
 	case FlowEthSrc:
-		binary.BigEndian.PutUint16(p.frame[6:], uint16(v>>32))
-		binary.BigEndian.PutUint32(p.frame[8:], uint32(v))
+		copy(p.Bytes[6:], binary.BigEndian.AppendUint64(nil, v)[2:])
 	}
-	p.changed()
 }
