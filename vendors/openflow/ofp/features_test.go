@@ -168,7 +168,7 @@ func TestHello(t *testing.T) {
 		{"an element that csig does not know", both, message(4, typeHello, 1, append([]byte{0, 9, 0, 5, 1, 0, 0, 0}, bitmap(1<<4)...)...), Version13, ""},
 		{"elements that are malformed", both, message(4, typeHello, 1, 0, 1, 0, 2), Version13, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		run(t, tc.name, func(t *testing.T, _ *network) {
 			here, there := net.Pipe()
 			defer here.Close()
 			said := make(chan []byte, 1)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 )
 
 // TestGroupsInGroups has groups that refer to each other, more often than anything can
@@ -91,43 +92,47 @@ func TestMatchOfManyFields(t *testing.T) {
 // TestMessagesOfTheSwitch has the switch send messages by itself whose transactions, which
 // it chooses, are those of csig's questions; they are no answers.
 func TestMessagesOfTheSwitch(t *testing.T) {
-	const flowRemoved, portStatus = 11, 12
-	flows := sample()[:1]
-	o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, _ []byte) bool {
-		if typ != typeMultipartReq {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		const flowRemoved, portStatus = 11, 12
+		flows := sample()[:1]
+		o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, _ []byte) bool {
+			if typ != typeMultipartReq {
+				return false
+			}
+			for _, byItself := range []byte{flowRemoved, portStatus} {
+				f.write(message(byte(version), byItself, xid, make([]byte, 72)...))
+			}
+			return f.write(part(partFlow, 0, xid, flowStats(&flows[0])...))
+		}})
+		if got, err := o.Flows(t.Context(), Filter{Table: flows[0].Table}); err != nil || !reflect.DeepEqual(got, flows) {
+			t.Errorf("%+v, %v", got, err)
 		}
-		for _, byItself := range []byte{flowRemoved, portStatus} {
-			f.write(message(byte(version), byItself, xid, make([]byte, 72)...))
-		}
-		return f.write(part(partFlow, 0, xid, flowStats(&flows[0])...))
-	}})
-	if got, err := o.Flows(t.Context(), Filter{Table: flows[0].Table}); err != nil || !reflect.DeepEqual(got, flows) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	})
 }
 
 // TestFlowsOfOtherTables has a switch return flows that were not asked for.
 func TestFlowsOfOtherTables(t *testing.T) {
-	flows := []Flow{{Table: 3, Cookie: 0xa1}, {Table: 4, Cookie: 0xa1}, {Table: 3, Cookie: 0xb1}}
-	var asked byte
-	o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, body []byte) bool {
-		if typ != typeMultipartReq {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		flows := []Flow{{Table: 3, Cookie: 0xa1}, {Table: 4, Cookie: 0xa1}, {Table: 3, Cookie: 0xb1}}
+		var asked byte
+		o := connect(t, &fake{answer: func(f *fake, typ byte, xid uint32, body []byte) bool {
+			if typ != typeMultipartReq {
+				return false
+			}
+			asked = body[8]
+			return f.write(part(partFlow, 0, xid, slices.Concat(flowStats(&flows[0]), flowStats(&flows[1]), flowStats(&flows[2]))...))
+		}})
+		for _, tc := range []struct {
+			which Filter
+			want  []Flow
+		}{
+			{Filter{Table: 3}, []Flow{flows[0], flows[2]}},
+			{Filter{Table: AllTables, Cookie: 0xa0, CookieMask: 0xf0}, flows[:2]},
+			{Filter{Table: AllTables}, flows},
+		} {
+			if got, err := o.Flows(t.Context(), tc.which); err != nil || !reflect.DeepEqual(got, tc.want) || asked != tc.which.Table {
+				t.Errorf("%+v of table %d: %+v, %v", tc.which, asked, got, err)
+			}
 		}
-		asked = body[8]
-		return f.write(part(partFlow, 0, xid, slices.Concat(flowStats(&flows[0]), flowStats(&flows[1]), flowStats(&flows[2]))...))
-	}})
-	for _, tc := range []struct {
-		which Filter
-		want  []Flow
-	}{
-		{Filter{Table: 3}, []Flow{flows[0], flows[2]}},
-		{Filter{Table: AllTables, Cookie: 0xa0, CookieMask: 0xf0}, flows[:2]},
-		{Filter{Table: AllTables}, flows},
-	} {
-		if got, err := o.Flows(t.Context(), tc.which); err != nil || !reflect.DeepEqual(got, tc.want) || asked != tc.which.Table {
-			t.Errorf("%+v of table %d: %+v, %v", tc.which, asked, got, err)
-		}
-	}
+	})
 }

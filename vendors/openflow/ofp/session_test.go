@@ -15,12 +15,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api/tlstest"
 )
 
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // peer is a switch of OpenFlow 1.3 that answers what every one has to, and leaves the
 // rest to a test.
@@ -80,12 +81,9 @@ func (p *peer) serve(c net.Conn) {
 
 // dials has the peer dial an address, and serve in the background until the test ends,
 // or until csig closes the connection.
-func (p *peer) dials(t *testing.T, to net.Addr) (closed <-chan struct{}) {
+func (p *peer) dials(t *testing.T, n Network, to net.Addr) (closed <-chan struct{}) {
 	t.Helper()
-	c, err := net.Dial("tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dialed(t, n, to.String())
 	served := make(chan struct{})
 	go func() { defer close(served); p.serve(c) }()
 	t.Cleanup(func() { c.Close(); <-served })
@@ -93,9 +91,9 @@ func (p *peer) dials(t *testing.T, to net.Addr) (closed <-chan struct{}) {
 }
 
 // listening serves connections with a function each, and returns where.
-func listening(t *testing.T, serve func(net.Conn)) string {
+func (n *network) listening(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := n.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +122,13 @@ func listening(t *testing.T, serve func(net.Conn)) string {
 		all.Wait()
 	})
 	return l.Addr().String()
+}
+
+// open opens a session of the network.
+func (n *network) open(t *testing.T, cfg Config) *Session {
+	t.Helper()
+	cfg.Net = n
+	return open(t, cfg)
 }
 
 func open(t *testing.T, cfg Config) *Session {
@@ -174,82 +179,102 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// bubble runs a test on virtual time, with a network.
+func bubble(t *testing.T, test func(t *testing.T, n *network)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newNetwork()) })
+}
+
+// run is bubble for a part of a test.
+func run(t *testing.T, name string, test func(t *testing.T, n *network)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
+
 // TestListen has switches dial one address: each session gets its own, and others are
 // refused by name.
 func TestListen(t *testing.T) {
-	const at = "127.0.0.1:0"
-	one, two := open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1}), open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 2})
-	three, shared := open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 3}), open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1})
-	first := &peer{id: 1}
-	first.dials(t, one.Addr())
-	(&peer{id: 2}).dials(t, one.Addr())
-	noted := make(chan string, 16)
-	two.NoteRefusals(func(what string) { noted <- what })
-	stranger := (&peer{id: 0xbad}).dials(t, one.Addr())
-	a, b := await(t, one), await(t, two)
-	if a.Datapath.ID != 1 || b.Datapath.ID != 2 || a.Epoch != 1 || await(t, shared) != a || a.Version != Version13 {
-		t.Errorf("%+v, %+v", a.Datapath, b.Datapath)
-	}
-	first.out.Lock()
-	if !slices.Contains(first.got, typeSetAsync) || slices.Contains(first.got, typeRoleReq) { // nothing is changed yet
-		t.Errorf("it was sent %v", first.got)
-	}
-	first.out.Unlock()
-	<-stranger
-	const unknown = "127.0.0.1: datapath 0x0000000000000bad is no device"
-	if what := <-noted; !strings.Contains(what, "connection to 127.0.0.1:0 refused: "+unknown) {
-		t.Error(what)
-	}
-	if text := missing(t, three, time.Millisecond); !strings.Contains(text, "no switch with datapath ID 0x0000000000000003") || !strings.Contains(text, unknown) {
-		t.Error(text)
-	}
-	if _, err := Open(Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
-		t.Errorf("another role: %v", err)
-	}
-	<-(&peer{id: 1}).dials(t, one.Addr())
-	if what := <-noted; !strings.Contains(what, "is connected already") {
-		t.Error(what)
-	}
-	if await(t, one) != a {
-		t.Error("a rival took the connection of a switch that lives")
-	}
-	where := one.Addr().String()
-	one.Close()
-	one.Close()
-	if await(t, shared) != a {
-		t.Error("the connection ended with the first of two that share it")
-	}
-	if _, err := one.Conn(t.Context()); err == nil && isClosed(one.l.closed) {
-		t.Error("a closed session")
-	}
-	for _, s := range []*Session{shared, two, three} {
-		s.Close()
-	}
-	if _, err := shared.Conn(t.Context()); !errors.Is(err, errSessionClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	<-a.Done()
-	if l, err := net.Listen("tcp", where); err != nil {
-		t.Errorf("the address is still taken: %v", err)
-	} else {
-		l.Close()
-	}
+	bubble(t, func(t *testing.T, n *network) {
+		const at = "127.0.0.1:0"
+		one, two := n.open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1}), n.open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 2})
+		three, shared := n.open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 3}), n.open(t, Config{Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1})
+		first := &peer{id: 1}
+		first.dials(t, n, one.Addr())
+		(&peer{id: 2}).dials(t, n, one.Addr())
+		noted := make(chan string, 16)
+		two.NoteRefusals(func(what string) { noted <- what })
+		stranger := (&peer{id: 0xbad}).dials(t, n, one.Addr())
+		a, b := await(t, one), await(t, two)
+		if a.Datapath.ID != 1 || b.Datapath.ID != 2 || a.Epoch != 1 || await(t, shared) != a || a.Version != Version13 {
+			t.Errorf("%+v, %+v", a.Datapath, b.Datapath)
+		}
+		first.out.Lock()
+		if !slices.Contains(first.got, typeSetAsync) || slices.Contains(first.got, typeRoleReq) { // nothing is changed yet
+			t.Errorf("it was sent %v", first.got)
+		}
+		first.out.Unlock()
+		<-stranger
+		const unknown = "127.0.0.1: datapath 0x0000000000000bad is no device"
+		if what := <-noted; !strings.Contains(what, "connection to 127.0.0.1:0 refused: "+unknown) {
+			t.Error(what)
+		}
+		if text := missing(t, three, time.Millisecond); !strings.Contains(text, "no switch with datapath ID 0x0000000000000003") || !strings.Contains(text, unknown) {
+			t.Error(text)
+		}
+		if _, err := Open(Config{Net: n, Listen: at, Plain: true, From: "127.0.0.1", Datapath: 1, Role: RoleMaster}); err == nil || !strings.Contains(err.Error(), "another configuration") {
+			t.Errorf("another role: %v", err)
+		}
+		<-(&peer{id: 1}).dials(t, n, one.Addr())
+		if what := <-noted; !strings.Contains(what, "is connected already") {
+			t.Error(what)
+		}
+		if await(t, one) != a {
+			t.Error("a rival took the connection of a switch that lives")
+		}
+		where := one.Addr().String()
+		one.Close()
+		one.Close()
+		if await(t, shared) != a {
+			t.Error("the connection ended with the first of two that share it")
+		}
+		if _, err := one.Conn(t.Context()); err == nil && isClosed(one.l.closed) {
+			t.Error("a closed session")
+		}
+		for _, s := range []*Session{shared, two, three} {
+			s.Close()
+		}
+		if _, err := shared.Conn(t.Context()); !errors.Is(err, errSessionClosed) {
+			t.Errorf("closed: %v", err)
+		}
+		<-a.Done()
+		if l, err := n.Listen("tcp", where); err != nil {
+			t.Errorf("the address is still taken: %v", err)
+		} else {
+			l.Close()
+		}
+	})
 }
 
 // TestStrangeHost: without TLS a host with another address than the switch's is not the switch,
 // whatever datapath ID it has, and takes its place neither while the switch is away nor while it hangs.
 func TestStrangeHost(t *testing.T) {
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "192.0.2.7", Datapath: 1})
-	noted := make(chan string, 1)
-	s.NoteRefusals(func(what string) { noted <- what })
-	<-(&peer{id: 1}).dials(t, s.Addr()) // csig closes the connection
-	const want = "datapath 0x0000000000000001 comes from 127.0.0.1, and the address of its device is 192.0.2.7: "
-	if what := <-noted; !strings.Contains(what, want) || !strings.Contains(what, "tls: …") {
-		t.Error(what)
-	}
-	if text := missing(t, s, time.Millisecond); !strings.Contains(text, want) {
-		t.Error(text)
-	}
+	bubble(t, func(t *testing.T, n *network) {
+		s := n.open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "192.0.2.7", Datapath: 1})
+		noted := make(chan string, 1)
+		s.NoteRefusals(func(what string) { noted <- what })
+		<-(&peer{id: 1}).dials(t, n, s.Addr()) // csig closes the connection
+		const want = "datapath 0x0000000000000001 comes from 127.0.0.1, and the address of its device is 192.0.2.7: "
+		if what := <-noted; !strings.Contains(what, want) || !strings.Contains(what, "tls: …") {
+			t.Error(what)
+		}
+		if text := missing(t, s, time.Millisecond); !strings.Contains(text, want) {
+			t.Error(text)
+		}
+	})
+}
+
+// TestComesFrom compares addresses of connections with those of switches.
+func TestComesFrom(t *testing.T) {
 	for _, tc := range []struct {
 		from, remote string
 		fails        string
@@ -289,7 +314,7 @@ func TestSilentHost(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 	}
 	until(t, "none of its connections is refused", func() bool { return strings.Contains(s.l.listener.refusals(), "others of this host") })
-	(&peer{id: 1}).dials(t, s.Addr())
+	(&peer{id: 1}).dials(t, machine{}, s.Addr())
 	await(t, s)
 	s.l.listener.mu.Lock()
 	defer s.l.listener.mu.Unlock()
@@ -325,153 +350,153 @@ func TestNotesAreFew(t *testing.T) {
 // TestLinger: a switch that dials between two calls finds csig listening, and the next
 // call finds it connected; what only lingers gives way.
 func TestLinger(t *testing.T) {
-	cfg := Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1, Linger: time.Hour}
-	s := open(t, cfg)
-	where := s.Addr()
-	if text := missing(t, s, time.Millisecond); !strings.Contains(text, "has connected to 127.0.0.1:0 since "+time.Now().UTC().Format("2006-")) || !strings.Contains(text, "controller address") {
-		t.Error(text)
-	}
-	s.Close()
-	(&peer{id: 1}).dials(t, where)
-	s = open(t, cfg)
-	first := await(t, s)
-	s.Close()
-	s = open(t, cfg)
-	if c, err := s.Conn(t.Context()); c != first {
-		t.Errorf("another connection: %v", err)
-	}
-	s.Close()
-	cfg.Role = RoleMaster
-	s = open(t, cfg)
-	<-first.Done()
-	if _, err := Open(Config{Listen: cfg.Listen, Plain: true, From: "127.0.0.1", Datapath: 1}); err == nil {
-		t.Error("another configuration of one that is in use")
-	}
-	s.Close()
-	cfg.Linger = time.Millisecond
-	s = open(t, cfg) // ends the other one
-	where = s.Addr()
-	s.Close()
-	until(t, "the address stays taken", func() bool {
-		l, err := net.Listen("tcp", where.String())
-		if err == nil {
-			l.Close()
+	bubble(t, func(t *testing.T, n *network) {
+		cfg := Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1, Linger: time.Hour}
+		s := n.open(t, cfg)
+		where := s.Addr()
+		if text := missing(t, s, time.Millisecond); !strings.Contains(text, "has connected to 127.0.0.1:0 since "+time.Now().UTC().Format("2006-")) || !strings.Contains(text, "controller address") {
+			t.Error(text)
 		}
-		return err == nil
+		s.Close()
+		(&peer{id: 1}).dials(t, n, where)
+		s = n.open(t, cfg)
+		first := await(t, s)
+		s.Close()
+		s = n.open(t, cfg)
+		if c, err := s.Conn(t.Context()); c != first {
+			t.Errorf("another connection: %v", err)
+		}
+		s.Close()
+		cfg.Role = RoleMaster
+		s = n.open(t, cfg)
+		<-first.Done()
+		if _, err := Open(Config{Net: n, Listen: cfg.Listen, Plain: true, From: "127.0.0.1", Datapath: 1}); err == nil {
+			t.Error("another configuration of one that is in use")
+		}
+		s.Close()
+		cfg.Linger = time.Millisecond
+		s = n.open(t, cfg) // ends the other one
+		where = s.Addr()
+		s.Close()
+		until(t, "the address stays taken", func() bool {
+			l, err := n.Listen("tcp", where.String())
+			if err == nil {
+				l.Close()
+			}
+			return err == nil
+		})
 	})
 }
 
 // TestReplaced has a switch come back whose connection was lost without notice: the one
 // that does not answer is replaced.
 func TestReplaced(t *testing.T) {
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
-	deaf := false
-	var mu sync.Mutex
-	(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool {
+	bubble(t, func(t *testing.T, n *network) {
+		s := n.open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
+		deaf := false
+		var mu sync.Mutex
+		(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return deaf
+		}}).dials(t, n, s.Addr())
+		old := await(t, s)
 		mu.Lock()
-		defer mu.Unlock()
-		return deaf
-	}}).dials(t, s.Addr())
-	old := await(t, s)
-	mu.Lock()
-	deaf = true
-	mu.Unlock()
-	(&peer{id: 1}).dials(t, s.Addr())
-	until(t, "it is not replaced", func() bool { return await(t, s) != old })
-	c := await(t, s)
-	if c.Epoch != 2 || old.Err() == nil {
-		t.Errorf("epoch %d, %v", c.Epoch, old.Err())
-	}
-	for range 50 { // while what kept the old one ends
-		if err := c.Echo(t.Context()); err != nil {
-			t.Fatal(err)
+		deaf = true
+		mu.Unlock()
+		(&peer{id: 1}).dials(t, n, s.Addr())
+		until(t, "it is not replaced", func() bool { return await(t, s) != old })
+		c := await(t, s)
+		if c.Epoch != 2 || old.Err() == nil {
+			t.Errorf("epoch %d, %v", c.Epoch, old.Err())
 		}
-	}
+		for range 50 { // while what kept the old one ends
+			if err := c.Echo(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // TestConnect has a switch dialed that goes, comes back, is silent, and is another one.
 func TestConnect(t *testing.T) {
-	conns := make(chan net.Conn, 16)
-	at := listening(t, func(c net.Conn) { conns <- c; (&peer{id: 7}).serve(c) })
-	s := open(t, Config{Connect: at, Plain: true})
-	for epoch := uint64(1); epoch <= 3; epoch++ {
-		c := await(t, s)
-		if c.Epoch != epoch || c.Datapath.ID != 7 {
-			t.Errorf("epoch %d, want %d", c.Epoch, epoch)
+	bubble(t, func(t *testing.T, n *network) {
+		conns := make(chan net.Conn, 16)
+		at := n.listening(t, func(c net.Conn) { conns <- c; (&peer{id: 7}).serve(c) })
+		s := n.open(t, Config{Connect: at, Plain: true})
+		for epoch := uint64(1); epoch <= 3; epoch++ {
+			c := await(t, s)
+			if c.Epoch != epoch || c.Datapath.ID != 7 {
+				t.Errorf("epoch %d, want %d", c.Epoch, epoch)
+			}
+			(<-conns).Close()
+			<-c.Done()
+			if err := c.Barrier(t.Context()); err == nil || !strings.Contains(err.Error(), "broke") {
+				t.Errorf("a connection that was lost: %v", err)
+			}
 		}
-		(<-conns).Close()
-		<-c.Done()
-		if err := c.Barrier(t.Context()); err == nil || !strings.Contains(err.Error(), "broke") {
-			t.Errorf("a connection that was lost: %v", err)
+		other := n.open(t, Config{Connect: at, Plain: true, Datapath: 8})
+		if text := missing(t, other, soon); !strings.Contains(text, "it is datapath 0x0000000000000007, and not 0x0000000000000008") {
+			t.Error(text)
 		}
-	}
-	other := open(t, Config{Connect: at, Plain: true, Datapath: 8})
-	if text := missing(t, other, soon); !strings.Contains(text, "it is datapath 0x0000000000000007, and not 0x0000000000000008") {
-		t.Error(text)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	if text := missing(t, open(t, Config{Connect: l.Addr().String(), Plain: true}), soon); !strings.Contains(text, "refused") {
-		t.Error(text)
-	}
+		if text := missing(t, n.open(t, Config{Connect: "127.0.0.1:1", Plain: true}), soon); !strings.Contains(text, "refused") {
+			t.Error(text)
+		}
+	})
 }
 
 // TestDropped: a switch that takes connections and drops them is dialed less and less often.
 func TestDropped(t *testing.T) {
-	t.Parallel()
-	dialed := make(chan net.Conn, 64)
-	at := listening(t, func(c net.Conn) {
-		dialed <- c
-		(&peer{id: 7}).serve(c)
-	})
-	s := open(t, Config{Connect: at, Plain: true})
-	var lost, again time.Time
-	for n := range 4 {
-		conn := await(t, s)
-		again = time.Now()
-		if n == 3 {
-			break
+	bubble(t, func(t *testing.T, n *network) {
+		dialed := make(chan net.Conn, 64)
+		at := n.listening(t, func(c net.Conn) {
+			dialed <- c
+			(&peer{id: 7}).serve(c)
+		})
+		s := n.open(t, Config{Connect: at, Plain: true})
+		var lost, again time.Time
+		for n := range 4 {
+			conn := await(t, s)
+			again = time.Now()
+			if n == 3 {
+				break
+			}
+			c := <-dialed
+			lost = time.Now()
+			c.Close()
+			<-conn.Done()
 		}
-		c := <-dialed
-		lost = time.Now()
-		c.Close()
-		<-conn.Done()
-	}
-	if paused := again.Sub(lost); paused < 2*firstPause {
-		t.Errorf("after 3 connections that did not last it pauses for %v", paused)
-	}
+		if paused := again.Sub(lost); paused < 2*firstPause {
+			t.Errorf("after 3 connections that did not last it pauses for %v", paused)
+		}
+	})
 }
 
 // TestSilence has switches that take the connection and answer nothing, from the start
 // and from some time on.
 func TestSilence(t *testing.T) {
-	const patience = 150 * time.Millisecond
-	at := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	if text := missing(t, open(t, Config{Connect: at, Plain: true, Patience: patience}), soon); !strings.Contains(text, "no answer for 150ms") {
-		t.Error(text)
-	}
-	at = listening(t, func(c net.Conn) {
-		(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool { return typ == typeEchoRequest }}).serve(c)
-	})
-	c := await(t, open(t, Config{Connect: at, Plain: true, Patience: patience}))
-	<-c.Done()
-	if err := c.Err(); !strings.Contains(err.Error(), "no answer for 150ms") {
-		t.Error(err)
-	}
-	// Those that dial and say nothing keep no other switch out.
-	s := open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
-	for range 20 {
-		silent, err := net.Dial("tcp", s.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+	bubble(t, func(t *testing.T, n *network) {
+		const patience = 150 * time.Millisecond
+		at := n.listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+		if text := missing(t, n.open(t, Config{Connect: at, Plain: true, Patience: patience}), soon); !strings.Contains(text, "no answer for 150ms") {
+			t.Error(text)
 		}
-		defer silent.Close()
-	}
-	(&peer{id: 1}).dials(t, s.Addr())
-	await(t, s)
+		at = n.listening(t, func(c net.Conn) {
+			(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool { return typ == typeEchoRequest }}).serve(c)
+		})
+		c := await(t, n.open(t, Config{Connect: at, Plain: true, Patience: patience}))
+		<-c.Done()
+		if err := c.Err(); !strings.Contains(err.Error(), "no answer for 150ms") {
+			t.Error(err)
+		}
+		// Those that dial and say nothing keep no other switch out.
+		s := n.open(t, Config{Listen: "127.0.0.1:0", Plain: true, From: "127.0.0.1", Datapath: 1})
+		for range 20 {
+			defer dialed(t, n, s.Addr().String()).Close()
+		}
+		(&peer{id: 1}).dials(t, n, s.Addr())
+		await(t, s)
+	})
 }
 
 // TestRoles has roles requested from a switch that gives them, that gives another one,
@@ -494,10 +519,10 @@ func TestRoles(t *testing.T) {
 		{"slave", RoleSlave, 7, 0, 0, 8, ""},
 		{"another one is given", RoleMaster, 7, 0, RoleSlave, 8, "role MASTER was requested, and the switch answers SLAVE"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		run(t, tc.name, func(t *testing.T, n *network) {
 			var mu sync.Mutex
 			newest, raised, got := tc.newest, tc.raised, uint64(0)
-			at := listening(t, func(c net.Conn) {
+			at := n.listening(t, func(c net.Conn) {
 				(&peer{id: 1, hook: func(p *peer, typ byte, xid uint32, body []byte) bool {
 					if typ != typeRoleReq {
 						return false
@@ -520,7 +545,7 @@ func TestRoles(t *testing.T) {
 					return p.send(typeRoleRep, xid, order.AppendUint64([]byte{0, 0, 0, byte(role), 0, 0, 0, 0}, generation)...)
 				}}).serve(c)
 			})
-			o := await(t, open(t, Config{Connect: at, Plain: true, Role: tc.role}))
+			o := await(t, n.open(t, Config{Connect: at, Plain: true, Role: tc.role}))
 			f := Flow{}
 			for range 2 {
 				_, err := o.Apply(t.Context(), []Mod{{Kind: Add, Flow: &f}})
@@ -542,28 +567,30 @@ func TestRoles(t *testing.T) {
 
 // TestNotMasked has a switch that cannot mask what it sends by itself: that is dropped.
 func TestNotMasked(t *testing.T) {
-	const packetIn = 10
-	at := listening(t, func(c net.Conn) {
-		(&peer{id: 1, hook: func(p *peer, typ byte, xid uint32, body []byte) bool {
-			if typ == typeEchoRequest {
-				p.send(packetIn, 0, make([]byte, 100)...)
-			}
-			if typ == typeSetAsync && (len(body) != 24 || slices.Max(body) != 0) {
-				t.Errorf("masks: %x", body)
-			}
-			return typ == typeSetAsync && p.refuse(xid, errBadRequest, 1)
-		}}).serve(c)
+	bubble(t, func(t *testing.T, n *network) {
+		const packetIn = 10
+		at := n.listening(t, func(c net.Conn) {
+			(&peer{id: 1, hook: func(p *peer, typ byte, xid uint32, body []byte) bool {
+				if typ == typeEchoRequest {
+					p.send(packetIn, 0, make([]byte, 100)...)
+				}
+				if typ == typeSetAsync && (len(body) != 24 || slices.Max(body) != 0) {
+					t.Errorf("masks: %x", body)
+				}
+				return typ == typeSetAsync && p.refuse(xid, errBadRequest, 1)
+			}}).serve(c)
+		})
+		c := await(t, n.open(t, Config{Connect: at, Plain: true}))
+		if c.AsyncRefused == nil || !strings.Contains(c.AsyncRefused.Error(), "OFPBRC_BAD_TYPE") {
+			t.Errorf("%v", c.AsyncRefused)
+		}
+		if err := c.Echo(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if late := c.LateErrors(); late != nil {
+			t.Errorf("%v", late)
+		}
 	})
-	c := await(t, open(t, Config{Connect: at, Plain: true}))
-	if c.AsyncRefused == nil || !strings.Contains(c.AsyncRefused.Error(), "OFPBRC_BAD_TYPE") {
-		t.Errorf("%v", c.AsyncRefused)
-	}
-	if err := c.Echo(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if late := c.LateErrors(); late != nil {
-		t.Errorf("%v", late)
-	}
 }
 
 // TestConfigs are configurations that are refused.
@@ -593,54 +620,52 @@ func TestConfigs(t *testing.T) {
 	}
 }
 
+// csigOf are csig's files, certified by an authority that certifies switches, too.
+func csigOf(a *tlstest.Authority) TLS {
+	cert, key := a.Certify("csig")
+	return TLS{CA: a.CA, Cert: cert, Key: key}
+}
+
+func certify(ours, _ *tlstest.Authority) (cert, key string) { return ours.Certify("switch") }
+
 // TestTLS has certificates of every kind at the other end, both ways.
 func TestTLS(t *testing.T) {
-	ours, foreign := tlstest.New(t), tlstest.New(t)
-	cert, key := ours.Certify("csig")
-	csig := TLS{CA: ours.CA, Cert: cert, Key: key}
 	for _, tc := range []struct {
 		name  string
-		files func(name string, more ...string) (cert, key string) // nil: none
+		files func(ours, foreign *tlstest.Authority) (cert, key string) // nil: none
 		peer  string
 		fails string
 	}{
-		{"good, of the right name", ours.Certify, "switch", ""},
-		{"good, of another name", ours.Certify, "other", "is not that of other but of switch: "},
-		{"foreign", foreign.Certify, "switch", "unknown authority"},
-		{"expired", func(name string, _ ...string) (string, string) { return ours.Expire(name) }, "switch", "expired"},
+		{"good, of the right name", certify, "switch", ""},
+		{"good, of another name", certify, "other", "is not that of other but of switch: "},
+		{"foreign", func(_, foreign *tlstest.Authority) (string, string) { return foreign.Certify("switch") }, "switch", "unknown authority"},
+		{"expired", func(ours, _ *tlstest.Authority) (string, string) { return ours.Expire("switch") }, "switch", "expired"},
 		{"none", nil, "switch", "tls: "},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		run(t, tc.name, func(t *testing.T, n *network) {
+			ours := tlstest.New(t)
 			conf := &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequireAnyClientCert}
 			if tc.files != nil {
-				pair, err := tls.LoadX509KeyPair(tc.files("switch"))
+				pair, err := tls.LoadX509KeyPair(tc.files(ours, tlstest.New(t)))
 				if err != nil {
 					t.Fatal(err)
 				}
 				conf.Certificates = []tls.Certificate{pair}
 			}
-			files := csig
+			files := csigOf(ours)
 			files.Peer = tc.peer
 			ended := make(chan struct{}, 1)
-			at := listening(t, func(c net.Conn) {
+			at := n.listening(t, func(c net.Conn) {
 				(&peer{id: 1}).serve(tls.Server(c, conf))
 				select {
 				case ended <- struct{}{}:
 				default:
 				}
 			})
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			free.Close()
-			connect, listen := open(t, Config{Connect: at, TLS: files}), open(t, Config{Listen: free.Addr().String(), TLS: files, Datapath: 1})
+			connect, listen := n.open(t, Config{Connect: at, TLS: files}), n.open(t, Config{Listen: "127.0.0.1:0", TLS: files, Datapath: 1})
 			noted := make(chan string, 1)
 			listen.NoteRefusals(func(what string) { noted <- what })
-			there, err := net.Dial("tcp", listen.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			there := dialed(t, n, listen.Addr().String())
 			served := make(chan struct{})
 			go func() { defer close(served); (&peer{id: 1}).serve(tls.Client(there, conf)) }()
 			defer func() { there.Close(); <-served }()
@@ -663,61 +688,64 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
-	// A switch without TLS is none.
-	s := open(t, Config{Connect: listening(t, func(c net.Conn) { (&peer{id: 1}).serve(c) }), TLS: csig})
-	if text := missing(t, s, soon); !strings.Contains(text, "does not speak TLS there") || !strings.Contains(text, "tls: ") {
-		t.Error(text)
-	}
+	run(t, "a switch without TLS", func(t *testing.T, n *network) {
+		s := n.open(t, Config{Connect: n.listening(t, func(c net.Conn) { (&peer{id: 1}).serve(c) }), TLS: csigOf(tlstest.New(t))})
+		if text := missing(t, s, soon); !strings.Contains(text, "does not speak TLS there") || !strings.Contains(text, "tls: ") {
+			t.Error(text)
+		}
+	})
 }
 
 // TestTLSHost: without a name the certificate has to be that of the host, and the authority's
 // others, csig's own among them, are none.
 func TestTLSHost(t *testing.T) {
-	a := tlstest.New(t)
-	cert, key := a.Certify("csig")
-	for name, refused := range map[string]string{"127.0.0.1": "", "csig": "is not that of 127.0.0.1 but of csig: where that is the switch, set management"} {
-		pair, err := tls.LoadX509KeyPair(a.Certify(name))
-		if err != nil {
-			t.Fatal(err)
+	bubble(t, func(t *testing.T, n *network) {
+		a := tlstest.New(t)
+		for name, refused := range map[string]string{"127.0.0.1": "", "csig": "is not that of 127.0.0.1 but of csig: where that is the switch, set management"} {
+			pair, err := tls.LoadX509KeyPair(a.Certify(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := n.listening(t, func(c net.Conn) {
+				(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}))
+			})
+			s := n.open(t, Config{Connect: at, TLS: csigOf(a)})
+			if refused == "" {
+				await(t, s)
+			} else if text := missing(t, s, soon); !strings.Contains(text, refused) {
+				t.Errorf("%s: %s", name, text)
+			}
 		}
-		at := listening(t, func(c net.Conn) {
-			(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}))
-		})
-		s := open(t, Config{Connect: at, TLS: TLS{CA: a.CA, Cert: cert, Key: key}})
-		if refused == "" {
-			await(t, s)
-		} else if text := missing(t, s, soon); !strings.Contains(text, refused) {
-			t.Errorf("%s: %s", name, text)
-		}
-	}
+	})
 }
 
 // TestTLSRefused has the switch refuse csig's certificate, and want TLS where csig speaks
 // none: the errors name that.
 func TestTLSRefused(t *testing.T) {
-	a, foreign := tlstest.New(t), tlstest.New(t)
-	pair, err := tls.LoadX509KeyPair(a.Certify("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key := a.Certify("csig")
-	authority, err := os.ReadFile(foreign.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority)
-	at := listening(t, func(c net.Conn) {
-		(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
+	bubble(t, func(t *testing.T, n *network) {
+		a, foreign := tlstest.New(t), tlstest.New(t)
+		pair, err := tls.LoadX509KeyPair(a.Certify("127.0.0.1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		authority, err := os.ReadFile(foreign.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(authority)
+		at := n.listening(t, func(c net.Conn) {
+			(&peer{id: 1}).serve(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
+		})
+		secured := n.open(t, Config{Connect: at, TLS: csigOf(a)})
+		if text := missing(t, secured, soon); !strings.Contains(text, "refuses csig's certificate") {
+			t.Error(text)
+		}
+		if err := secured.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if text := missing(t, n.open(t, Config{Connect: at, Plain: true}), soon); !strings.Contains(text, "management: {openflow: {tls: …}} in place of plaintext: true") {
+			t.Error(text)
+		}
 	})
-	secured := open(t, Config{Connect: at, TLS: TLS{CA: a.CA, Cert: cert, Key: key}})
-	if text := missing(t, secured, soon); !strings.Contains(text, "refuses csig's certificate") {
-		t.Error(text)
-	}
-	if err := secured.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if text := missing(t, open(t, Config{Connect: at, Plain: true}), soon); !strings.Contains(text, "management: {openflow: {tls: …}} in place of plaintext: true") {
-		t.Error(text)
-	}
 }
