@@ -335,7 +335,7 @@ func listText(text string) (out []byte) {
 func actionText(a string) []byte {
 	name, arg, _ := strings.Cut(a, ":")
 	output := func(port uint32) []byte {
-		return append(order.AppendUint32([]byte{0, actOutput, 0, 16}, port), 0xff, 0xff, 0, 0, 0, 0, 0, 0)
+		return append(order.AppendUint32([]byte{0, actOutput, 0, 16}, port), make([]byte, 8)...)
 	}
 	if port, is := reserved[name]; is {
 		return output(port)
