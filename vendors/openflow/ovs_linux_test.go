@@ -1,6 +1,7 @@
 package openflow
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -37,16 +38,11 @@ func likeOpenVSwitch(t *testing.T, tags, memory, real []uint16) {
 	}
 }
 
-// TestMemoryIsLikeOpenVSwitch: the switch in memory forwards each tag as a real Open vSwitch with
-// the same flows, those of one port and of csig's tables.
+// TestMemoryIsLikeOpenVSwitch: the switch in memory forwards each tag, with the race detector an
+// eighth, as a real Open vSwitch with the same flows, those of one port and of csig's tables.
 func TestMemoryIsLikeOpenVSwitch(t *testing.T) {
 	t.Parallel()
-	var tags []uint16
-	for tag := range 1 << 16 {
-		if tag&0xefff != 0 {
-			tags = append(tags, uint16(tag))
-		}
-	}
+	tags := slices.DeleteFunc(eachOf(fewer(1, 8)), func(tag uint16) bool { return tag&0xefff == 0 })
 	var got [2][]uint16
 	for i, b := range []oftest.Bench{inMemory(2), oftest.StartSwitch(t, 2)} {
 		l := labOf(t, b, 2, oftest.Faults{})
@@ -75,4 +71,15 @@ func TestOFDPAIsLikeOpenVSwitch(t *testing.T) {
 		}
 	}
 	likeOpenVSwitch(t, append(tags, tags...), got[0], got[1])
+}
+
+// TestLongEverySample is what tests do with fewer samples where the race detector is at work.
+func TestLongEverySample(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"tags": TestEveryTag, "tags of OF-DPA": TestOFDPAEveryTag, "tags of one table": TestFlatEveryTag, "changes of one table": TestFlatAnyOrder,
+		"setups": TestSetupsInAnyOrder, "setups of one table": TestFlatAnySetup, "cuts": TestCutUpdate, "crashes": TestCrash, "crashes of one table": TestFlatCrash,
+		"tags of a real switch": TestMemoryIsLikeOpenVSwitch,
+	} {
+		t.Run(name, test)
+	}
 }

@@ -5,12 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // tooMuch is more than csig reads of an answer, in bytes.
 const tooMuch = 33 << 20
+
+// direct has a driver reach the switch past the proxy, which would copy it all twice more.
+func direct(sw *oftest.Memory, cfg Config) Config {
+	cfg.Connect, cfg.Done = ofp.Dialed(sw.Dial, ofp.Version13)
+	return cfg
+}
 
 // TestRemoveUnread: of a switch with more flows than csig reads its own are removed all the
 // same, and no other.
@@ -28,6 +35,7 @@ func TestRemoveUnread(t *testing.T) {
 		run(t, tc.name, func(t *testing.T) {
 			sw := inMemory(3)
 			l := labOf(t, sw, 3, oftest.Faults{})
+			l.driver = l.open(t, direct(sw, Config{OrdinaryVLANs: NotHandedOver}))
 			l.apply(t, setupFor(ports(vlanrules.Update, "p2")...))
 			l.update(t, time.Minute, seven("p2"))
 			stay := sw.Bloat(tc.table, tc.cookie, tooMuch)
@@ -60,7 +68,7 @@ func TestRemoveUnread(t *testing.T) {
 func TestFlatRemoveUnread(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		sw := inMemory(3)
-		l := flatLabOf(t, sw, false, nil)
+		l := flatLabOf(t, sw, false, func(cfg *FlatConfig) { cfg.Config = direct(sw, cfg.Config) })
 		sw.Bloat(0, cookie, tooMuch)
 		if s, err := l.driver.Observe(t.Context()); err != nil || !strings.Contains(s.Damaged, "more than 131072 flows of csig's") {
 			t.Errorf("%+v, %v", s, err)
