@@ -485,7 +485,9 @@ func TestSilence(t *testing.T) {
 			(&peer{id: 1, hook: func(_ *peer, typ byte, _ uint32, _ []byte) bool { return typ == typeEchoRequest }}).serve(c)
 		})
 		c := await(t, n.open(t, Config{Connect: at, Plain: true, Patience: patience}))
-		<-c.Done()
+		if time.Sleep(3 * patience); c.Err() == nil {
+			t.Fatal("a switch that answers no echo stays connected")
+		}
 		if err := c.Err(); !strings.Contains(err.Error(), "no answer for 150ms") {
 			t.Error(err)
 		}

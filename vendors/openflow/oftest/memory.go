@@ -97,7 +97,6 @@ const (
 
 	allTables = 0xff
 	anyGroup  = 0xfffffffc // all of them, in a group_mod that deletes
-	maxPort   = 0xffffff00
 )
 
 func (s *Memory) start() {
