@@ -68,11 +68,11 @@ func (s *toy) Do(line string) (string, bool) {
 }
 
 func newToy(t *testing.T) *clitest.Server {
-	return clitest.New(t, func() clitest.Shell { return &toy{paged: true, name: "sw-1.lab"} })
+	return clitest.InMemory(t, func() clitest.Shell { return &toy{paged: true, name: "sw-1.lab"} })
 }
 
 func config(s *clitest.Server) Config {
-	return Config{Platform: Comware, SSH: ssh.Config{Address: s.Address, Login: s.Login}, Timeout: time.Minute}
+	return Config{Platform: Comware, SSH: ssh.Config{Address: s.Address, Login: s.Login, Dial: s.Dial}, Timeout: 10 * time.Second}
 }
 
 func dial(t *testing.T, s *clitest.Server) *Session {
@@ -86,63 +86,65 @@ func dial(t *testing.T, s *clitest.Server) *Session {
 }
 
 func TestRun(t *testing.T) {
-	t.Parallel()
-	s := newToy(t)
-	c := dial(t, s)
-	if got, err := c.Run(t.Context(), "display long"); err != nil || len(got) != 500 || got[499] != "a line" {
-		t.Errorf("%d lines, %v: paging is off", len(got), err)
-	}
-	// What looks like a prompt is none, and nothing reaches a terminal.
-	got, err := c.Run(t.Context(), "display traps")
-	if want := []string{"first", "<other>", "[other-view]", `red \x07bell\x7f`, "last"}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%q, %v", got, err)
-	}
-	refused := (*RefusedError)(nil)
-	if _, err := c.Run(t.Context(), "show version"); !errors.As(err, &refused) || !strings.Contains(refused.Answer, "Unrecognized command") || refused.Command != "show version" {
-		t.Errorf("an unknown command: %v", err)
-	}
-	// Words of the configuration are no refusal, and no part of an error.
-	for command, n := range map[string]int{"display words": 13, "display short": 2} {
-		if got, err := c.Run(t.Context(), command); err != nil || len(got) != n {
-			t.Errorf("%s: %d lines, %v", command, len(got), err)
+	clitest.Virtual(t, func(t *testing.T) {
+		s := newToy(t)
+		c := dial(t, s)
+		if got, err := c.Run(t.Context(), "display long"); err != nil || len(got) != 500 || got[499] != "a line" {
+			t.Errorf("%d lines, %v: paging is off", len(got), err)
 		}
-	}
-	if _, err := c.Run(t.Context(), "display broken"); !errors.As(err, &refused) || refused.Answer != "% Wrong parameter" {
-		t.Errorf("an answer that breaks off: %v", err)
-	}
-	for _, bad := range []string{"", "display ?", "set a\nquit", "set \x03", "set é"} {
-		if _, err := c.Run(t.Context(), bad); err == nil {
-			t.Errorf("%q is taken", bad)
+		// What looks like a prompt is none, and nothing reaches a terminal.
+		got, err := c.Run(t.Context(), "display traps")
+		if want := []string{"first", "<other>", "[other-view]", `red \x07bell\x7f`, "last"}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q, %v", got, err)
 		}
-	}
-	if got, err := c.Run(t.Context(), "display view"); err != nil || fmt.Sprint(got) != "[<sw-1.lab>!]" {
-		t.Errorf("%q, %v", got, err)
-	}
+		refused := (*RefusedError)(nil)
+		if _, err := c.Run(t.Context(), "show version"); !errors.As(err, &refused) || !strings.Contains(refused.Answer, "Unrecognized command") || refused.Command != "show version" {
+			t.Errorf("an unknown command: %v", err)
+		}
+		// Words of the configuration are no refusal, and no part of an error.
+		for command, n := range map[string]int{"display words": 13, "display short": 2} {
+			if got, err := c.Run(t.Context(), command); err != nil || len(got) != n {
+				t.Errorf("%s: %d lines, %v", command, len(got), err)
+			}
+		}
+		if _, err := c.Run(t.Context(), "display broken"); !errors.As(err, &refused) || refused.Answer != "% Wrong parameter" {
+			t.Errorf("an answer that breaks off: %v", err)
+		}
+		for _, bad := range []string{"", "display ?", "set a\nquit", "set \x03", "set é"} {
+			if _, err := c.Run(t.Context(), bad); err == nil {
+				t.Errorf("%q is taken", bad)
+			}
+		}
+		if got, err := c.Run(t.Context(), "display view"); err != nil || fmt.Sprint(got) != "[<sw-1.lab>!]" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
 }
 
 func TestConfigure(t *testing.T) {
-	t.Parallel()
-	s := newToy(t)
-	s.Set(clitest.Faults{Bytes: true})
-	c := dial(t, s)
-	if err := c.Configure(t.Context(), []string{"set a", "set b"}); err != nil {
-		t.Fatal(err)
-	}
-	s.Forget()
-	// Neither an unknown command nor one that answers is passed over, and what follows is not sent.
-	for _, wrong := range []string{"unknown", "wrong"} {
-		err := c.Configure(t.Context(), []string{"set a", wrong, "set b"})
-		refused := (*RefusedError)(nil)
-		if !errors.As(err, &refused) || refused.Line != 1 || refused.Command != wrong {
-			t.Errorf("%q: %v", wrong, err)
+	clitest.Virtual(t, func(t *testing.T) {
+		s := newToy(t)
+		s.Set(clitest.Faults{Bytes: true})
+		c := dial(t, s)
+		if err := c.Configure(t.Context(), []string{"set a", "set b"}); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := c.Run(t.Context(), "display view"); err != nil || fmt.Sprint(got) != "[<sw-1.lab>!]" {
-			t.Errorf("after %q: %q, %v", wrong, got, err)
+		s.Forget()
+		// Neither an unknown command nor one that answers is passed over, and what follows is not sent.
+		for _, wrong := range []string{"unknown", "wrong"} {
+			err := c.Configure(t.Context(), []string{"set a", wrong, "set b"})
+			refused := (*RefusedError)(nil)
+			if !errors.As(err, &refused) || refused.Line != 1 || refused.Command != wrong {
+				t.Errorf("%q: %v", wrong, err)
+			}
+			if got, err := c.Run(t.Context(), "display view"); err != nil || fmt.Sprint(got) != "[<sw-1.lab>!]" {
+				t.Errorf("after %q: %q, %v", wrong, got, err)
+			}
 		}
-	}
-	if got := strings.Join(s.Lines(), ";"); strings.Contains(got, "set b") || strings.Count(got, "set a") != 2 {
-		t.Error(got)
-	}
+		if got := strings.Join(s.Lines(), ";"); strings.Contains(got, "set b") || strings.Count(got, "set a") != 2 {
+			t.Error(got)
+		}
+	})
 }
 
 // TestLost ends sessions in every way: each error says why, and the session is of no use
@@ -168,22 +170,22 @@ func TestLost(t *testing.T) {
 		"endless":        {clitest.Faults{Answer: answer(strings.Repeat("more and more of it\r\n", 1<<12)), Endless: true}, "sends more than"},
 		"a line endless": {clitest.Faults{Answer: answer(strings.Repeat("x", 1<<16)), Endless: true}, "sends more than"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, name, func(t *testing.T) {
 			s := newToy(t)
 			c := dial(t, s)
-			if strings.Contains(name, "name") || strings.Contains(name, "page") { // which is seen long before the timeout
-				c.wire.pause = 50 * time.Millisecond
-			} else if tc.faults.NoPrompt {
-				c.driver.Channel.TimeoutOps = 100 * time.Millisecond
-			}
 			s.Set(tc.faults)
 			began := time.Now()
 			if _, err := c.Run(t.Context(), "display x"); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.Address) {
 				t.Errorf("%v", err)
 			}
-			if took := time.Since(began); took > DefaultTimeout/2 {
-				t.Errorf("it took %v", took)
+			want := 10 * time.Second // what is seen by the text is seen long before
+			if strings.Contains(name, "name") || strings.Contains(name, "page") {
+				want = answerPause + tc.faults.Slow
+			} else if !tc.faults.NoPrompt {
+				want = 0
+			}
+			if took := time.Since(began); took < want || took > want+time.Second {
+				t.Errorf("it took %v, want %v", took, want)
 			}
 			s.Set(clitest.Faults{})
 			if _, err := c.Run(t.Context(), "display view"); err == nil || c.Err() == nil {
@@ -194,54 +196,55 @@ func TestLost(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	t.Parallel()
-	s := newToy(t)
-	why := errors.New("that is enough")
-	c := dial(t, s)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s.Set(clitest.Faults{NoPrompt: true, Answer: func(string) (string, bool) {
-		cancel(why)
-		return "text", true
-	}})
-	if _, err := c.Run(ctx, "display x"); !errors.Is(err, why) {
-		t.Error(err)
-	}
-	if _, err := c.Run(t.Context(), "display view"); err == nil {
-		t.Error("it is used again")
-	}
-	if _, err := Dial(ctx, config(s)); !errors.Is(err, why) {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		s := newToy(t)
+		why := errors.New("that is enough")
+		c := dial(t, s)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.Set(clitest.Faults{NoPrompt: true, Answer: func(string) (string, bool) {
+			cancel(why)
+			return "text", true
+		}})
+		if _, err := c.Run(ctx, "display x"); !errors.Is(err, why) {
+			t.Error(err)
+		}
+		if _, err := c.Run(t.Context(), "display view"); err == nil {
+			t.Error("it is used again")
+		}
+		if _, err := Dial(ctx, config(s)); !errors.Is(err, why) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDial(t *testing.T) {
-	t.Parallel()
-	s := newToy(t)
-	for name, change := range map[string]func(*Config){
-		"another key": func(c *Config) {
-			c.SSH.Login.KnownHosts = t.TempDir() + "/none"
-			if err := os.WriteFile(c.SSH.Login.KnownHosts, nil, 0o600); err != nil {
-				t.Fatal(err)
+	clitest.Virtual(t, func(t *testing.T) {
+		s := newToy(t)
+		for name, change := range map[string]func(*Config){
+			"another key": func(c *Config) {
+				c.SSH.Login.KnownHosts = t.TempDir() + "/none"
+				if err := os.WriteFile(c.SSH.Login.KnownHosts, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"another account":     func(c *Config) { c.SSH.Login.User = "root" },
+			"an unknown platform": func(c *Config) { c.Platform = "toy" },
+			"a refused start":     func(c *Config) { c.Start = []string{"terminal length 0"} },
+		} {
+			cfg := config(s)
+			change(&cfg)
+			if c, err := Dial(t.Context(), cfg); err == nil {
+				c.Close()
+				t.Errorf("%s: it is taken", name)
+			} else if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: %v", name, err)
 			}
-		},
-		"another account":     func(c *Config) { c.SSH.Login.User = "root" },
-		"an unknown platform": func(c *Config) { c.Platform = "toy" },
-		"a refused start":     func(c *Config) { c.Start = []string{"terminal length 0"} },
-	} {
+		}
 		cfg := config(s)
-		change(&cfg)
+		s.Set(clitest.Faults{NoPrompt: true, Answer: func(string) (string, bool) { return "% no", true }})
 		if c, err := Dial(t.Context(), cfg); err == nil {
 			c.Close()
-			t.Errorf("%s: it is taken", name)
-		} else if strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
+			t.Error("a switch without a prompt")
 		}
-	}
-	cfg := config(s)
-	cfg.Timeout = 300 * time.Millisecond
-	s.Set(clitest.Faults{NoPrompt: true, Answer: func(string) (string, bool) { return "% no", true }})
-	if c, err := Dial(t.Context(), cfg); err == nil {
-		c.Close()
-		t.Error("a switch without a prompt")
-	}
+	})
 }

@@ -2,6 +2,7 @@ package clitest
 
 import (
 	"bufio"
+	"context"
 	"crypto/subtle"
 	"errors"
 	"io"
@@ -54,10 +55,11 @@ type Faults struct {
 	After func(line string)
 }
 
-// Server is a switch at an address of this machine.
+// Server is a switch at an address of this machine, or in memory.
 type Server struct {
 	Address string
 	Login   inventory.SSH
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: the network's
 
 	open func() Shell
 	ln   *sshtest.Listener
@@ -78,6 +80,18 @@ type Line struct {
 // New starts a switch; open makes the interpreter of a login. It ends with the test.
 func New(t testing.TB, open func() Shell) *Server {
 	t.Helper()
+	return start(t, open, sshtest.Listen)
+}
+
+// InMemory is New without a socket, for tests in a bubble of testing/synctest: clients connect
+// by Dial.
+func InMemory(t testing.TB, open func() Shell) *Server {
+	t.Helper()
+	return start(t, open, sshtest.InMemory)
+}
+
+func start(t testing.TB, open func() Shell, listen func(testing.TB, *ssh.ServerConfig, func(net.Conn)) *sshtest.Listener) *Server {
+	t.Helper()
 	s := &Server{open: open}
 	cfg := &ssh.ServerConfig{PasswordCallback: func(c ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
 		if c.User() != "admin" || subtle.ConstantTimeCompare(given, []byte(sshtest.Password)) != 1 {
@@ -85,8 +99,8 @@ func New(t testing.TB, open func() Shell) *Server {
 		}
 		return nil, nil
 	}}
-	s.ln = sshtest.Listen(t, cfg, func(conn net.Conn) { s.serve(conn, cfg) })
-	s.Address, s.Login = s.ln.Address, s.ln.Login
+	s.ln = listen(t, cfg, func(conn net.Conn) { s.serve(conn, cfg) })
+	s.Address, s.Login, s.Dial = s.ln.Address, s.ln.Login, s.ln.Dial
 	return s
 }
 

@@ -1,6 +1,7 @@
 package sshtest
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"net"
@@ -13,16 +14,20 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // Password is that of an Account, and of a Listener.
 const Password = "open sesame"
 
-// Listener is an SSH server of this process at 127.0.0.1, for what no sshd does.
+// Listener is an SSH server of this process, for what no sshd does.
 type Listener struct {
 	Address string
 	Dir     string        // of its files
 	Login   inventory.SSH // as admin, with Password
+
+	// Dial connects to one in memory; nil: the network does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	ln   net.Listener
 	done sync.WaitGroup
@@ -32,9 +37,28 @@ type Listener struct {
 	closed bool
 }
 
-// Listen starts one, which gives each connection to serve, and has a host key of its own
-// that it adds to the configuration. It ends with the test.
+// Listen starts one at 127.0.0.1, which gives each connection to serve, and has a host key of
+// its own that it adds to the configuration. It ends with the test.
 func Listen(t testing.TB, cfg *ssh.ServerConfig, serve func(net.Conn)) *Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listen(t, ln, cfg, serve)
+}
+
+// InMemory is Listen without a socket: its clients connect by Dial. Tests in a bubble of
+// testing/synctest, whose clock stands still while a socket is waited for, make it there.
+func InMemory(t testing.TB, cfg *ssh.ServerConfig, serve func(net.Conn)) *Listener {
+	t.Helper()
+	ln := memnet.Listen("127.0.0.1:22")
+	l := listen(t, ln, cfg, serve)
+	l.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) }
+	return l
+}
+
+func listen(t testing.TB, ln net.Listener, cfg *ssh.ServerConfig, serve func(net.Conn)) *Listener {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -45,16 +69,14 @@ func Listen(t testing.TB, cfg *ssh.ServerConfig, serve func(net.Conn)) *Listener
 		t.Fatal(err)
 	}
 	cfg.AddHostKey(signer)
-	l := &Listener{Address: "127.0.0.1", Dir: t.TempDir()}
-	if l.ln, err = net.Listen("tcp", l.Address+":0"); err != nil {
-		t.Fatal(err)
-	}
+	at := ln.Addr().(*net.TCPAddr) //nolint:forcetypeassert // of a listener of TCP
+	l := &Listener{Address: at.IP.String(), Dir: t.TempDir(), ln: ln}
 	l.Login = inventory.SSH{
-		User: "admin", Port: uint16(l.ln.Addr().(*net.TCPAddr).Port), //nolint:forcetypeassert // of a listener of TCP
+		User: "admin", Port: uint16(at.Port),
 		KnownHosts: filepath.Join(l.Dir, "known_hosts"), Password: inventory.Secret{File: filepath.Join(l.Dir, "password")},
 	}
 	for path, text := range map[string]string{
-		l.Login.KnownHosts: knownhosts.Line([]string{l.ln.Addr().String()}, signer.PublicKey()), l.Login.Password.File: Password,
+		l.Login.KnownHosts: knownhosts.Line([]string{at.String()}, signer.PublicKey()), l.Login.Password.File: Password,
 	} {
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
