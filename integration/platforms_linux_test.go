@@ -83,7 +83,7 @@ func newFakes(t *testing.T, tpid string) *fakes {
 		f.policies()
 		f.openSwitches()
 	} else {
-		xr := iosxrtest.New("iosxr", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
+		xr := iosxrtest.New("iosxr", "TenGigE0/0/0/1", "TenGigE0/0/0/2")
 		f.cli("iosxr", sets, ", iosxr: {tag: outer}", "TenGigE0/0/0/2", xr.Shell, xr.Running)
 	}
 	f.operator = newOperator(t, f.host, f.text.String())
@@ -180,7 +180,7 @@ func (f *fakes) nxos() {
 
 // setups adds more platforms that csig only sets up.
 func (f *fakes) setups() {
-	junos := junostest.New("junos", "ether-options", nil, "xe-0/0/1", "xe-0/0/2")
+	junos := junostest.New("junos", "ether-options", "xe-0/0/1", "xe-0/0/2")
 	f.cli("junos-qfx", sets, ", junos: {tag: outer}", "xe-0/0/2", junos.Shell, junos.Running)
 	for platform, ports := range map[string][]string{"openconfig": {"Ethernet1", "Ethernet2"}, "srlinux": {"ethernet-1/1", "ethernet-1/2"}} {
 		target := octest.New(ports...)

@@ -86,12 +86,12 @@ func (persistent) Saves() int { return 0 }
 
 // TestIOSXRPage is TestComwarePage for docs/iosxr.md.
 func TestIOSXRPage(t *testing.T) {
-	r := iosxrtest.New("tor1", nil, "TenGigE0/0/0/1", "TenGigE0/0/0/2")
+	r := iosxrtest.New("tor1", "TenGigE0/0/0/1", "TenGigE0/0/0/2")
 	switchPage(t, "iosxr", clitest.New(t, r.Shell), persistent{r}, "dot1q tunneling ethertype 0x9100", func(*os.Process) {})
 }
 
 // TestJunosPage is TestComwarePage for docs/junos.md.
 func TestJunosPage(t *testing.T) {
-	r := junostest.New("tor1", "ether-options", nil, "xe-0/0/1", "xe-0/0/2")
+	r := junostest.New("tor1", "ether-options", "xe-0/0/1", "xe-0/0/2")
 	switchPage(t, "junos", clitest.New(t, r.Shell), persistent{r}, "tag-protocol-id 0x9100", func(*os.Process) {})
 }

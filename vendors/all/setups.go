@@ -62,5 +62,5 @@ func openSetup(d *setup.Dialect, page string, cfg vendors.Config) (vendors.Drive
 		c := d.Session
 		c.SSH = ssh.Config{Address: cfg.Device.Address, Login: *login, Dial: cfg.Dial}
 		return cli.Dial(ctx, c)
-	}, nil), nil
+	}), nil
 }

@@ -339,12 +339,10 @@ func (s *Session) Close() error {
 }
 
 func (s *Session) end() (err error) {
-	s.once.Do(func() {
-		err = s.wire.Close() // before the channel, which waits for it
-		if s.driver != nil && s.driver.Channel != nil {
-			_ = s.driver.Channel.Close()
-		}
-	})
+	s.once.Do(func() { err = s.wire.Close() }) // before the channel, which waits for it
+	if s.driver != nil && s.driver.Channel != nil {
+		_ = s.driver.Channel.Close() // of the second caller at once
+	}
 	return err
 }
 

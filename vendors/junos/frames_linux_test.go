@@ -7,6 +7,7 @@ import (
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 )
 
@@ -18,7 +19,7 @@ const csig = 0x9100
 // to 4093 and, where native is true, with a native VLAN. A tag with one of a port's TPIDs is a
 // VLAN tag, which keeps its TPID; no text says that it does where the other port lacks that
 // TPID: there the frame is dropped.
-func (b *bench) cable(t testing.TB, p *plane.Plane, native bool) {
+func (b *bench) cable(t testing.TB, p plane.Hardware, native bool) {
 	b.Changed = func(tpids [][]uint16) {
 		var ports []plane.Port
 		for _, out := range tpids {
@@ -39,27 +40,28 @@ func (b *bench) cable(t testing.TB, p *plane.Plane, native bool) {
 
 // TestFrames: frames show what a port's list of TPIDs is: ordinary tags stay tags beside CSIG's.
 func TestFrames(t *testing.T) {
-	t.Parallel()
-	b, p := newBench(t, "junos-qfx"), plane.New(t, 3)
-	b.cable(t, p, false)
-	tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
-	frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x1001), tag(csig, 0x0fff), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}
-	look := func(when, want string) {
-		t.Helper()
-		if got := p.Leaves(t, 2, frames); got != want {
-			t.Errorf("%s: %s, want %s", when, got, want)
+	clitest.Virtual(t, func(t *testing.T) {
+		p, b := &plane.Memory{}, newBench(t, "junos-qfx")
+		b.cable(t, p, false)
+		tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
+		frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x1001), tag(csig, 0x0fff), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}
+		look := func(when, want string) {
+			t.Helper()
+			if got := plane.Leaves(t, p, 2, frames); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
 		}
-	}
-	const off = "[[] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]"
-	look("before", off)
-	if err := b.driver.Apply(t.Context(), want(csig, xe1, xe2)); err != nil {
-		t.Fatal(err)
-	}
-	look("applied", "[[{9100 2385}] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]")
-	if err := b.driver.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	look("off", off)
+		const off = "[[] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]"
+		look("before", off)
+		if err := b.driver.Apply(t.Context(), want(csig, xe1, xe2)); err != nil {
+			t.Fatal(err)
+		}
+		look("applied", "[[{9100 2385}] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]")
+		if err := b.driver.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		look("off", off)
+	})
 }
 
 // TestQualify: with the tag as part of untagged frames the switch passes, as far as it can be

@@ -7,6 +7,7 @@ import (
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/nxos/nxostest"
 )
@@ -27,7 +28,7 @@ func trunk(p nxostest.Port) *plane.Trunk {
 const csig = 0x9100
 
 // cable gives the switch a data plane, whose frames come in at its first port.
-func (b *bench) cable(t testing.TB, p *plane.Plane) {
+func (b *bench) cable(t testing.TB, p plane.Hardware) {
 	b.Changed = func(list []nxostest.Port) {
 		var ports []plane.Port
 		for _, out := range list {
@@ -82,34 +83,35 @@ func TestLongQualify(t *testing.T) {
 // TestFrames: frames show what a TPID is, what its loss does to tags, and that they pass
 // again.
 func TestFrames(t *testing.T) {
-	t.Parallel()
-	b, p := newBench(t), plane.New(t, 3)
-	b.cable(t, p)
-	b.Type("interface "+eth1, "description to hosts", "switchport trunk allowed vlan 2-4093", "exit") // programs the data plane
-	tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
-	frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x0f85), tag(csig, 0x1fe5), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}
-	look := func(when, want string) {
-		t.Helper()
-		if got := p.Leaves(t, 2, frames); got != want {
-			t.Errorf("%s: %s, want %s", when, got, want)
+	clitest.Virtual(t, func(t *testing.T) {
+		p, b := &plane.Memory{}, newBench(t)
+		b.cable(t, p)
+		b.Type("interface "+eth1, "description to hosts", "switchport trunk allowed vlan 2-4093", "exit") // programs the data plane
+		tag := func(tpid, tci uint16) []plane.Tag { return []plane.Tag{{TPID: tpid, TCI: tci}} }
+		frames := [][]plane.Tag{tag(csig, 0x2385), tag(csig, 0x0f85), tag(csig, 0x1fe5), tag(0x8100, 0x0064), append(tag(0x8100, 0x0064), tag(csig, 0x2385)...)}
+		look := func(when, want string) {
+			t.Helper()
+			if got := plane.Leaves(t, p, 2, frames); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
 		}
-	}
-	// The trunks do not carry VLAN 1, where untagged frames are; VLANs from 3968 on are reserved.
-	const off = "[[] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]"
-	const on = "[[{9100 2385}] [] [] [] []]"
-	look("before", off)
-	s := want(csig, eth1, eth2)
-	b.apply(t, s)
-	look("applied", on)
-	b.Flap(eth2)
-	look("after a flap", "[[{8100 2385}] [] [] [] []]")
-	b.now = b.now.Add(2 * time.Minute)
-	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted {
-		t.Errorf("%+v, %v", res, err)
-	}
-	look("set again", on)
-	if err := b.driver.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	look("off", off)
+		// The trunks do not carry VLAN 1, where untagged frames are; VLANs from 3968 on are reserved.
+		const off = "[[] [] [] [{8100 0064}] [{8100 0064} {9100 2385}]]"
+		const on = "[[{9100 2385}] [] [] [] []]"
+		look("before", off)
+		s := want(csig, eth1, eth2)
+		b.apply(t, s)
+		look("applied", on)
+		b.Flap(eth2)
+		look("after a flap", "[[{8100 2385}] [] [] [] []]")
+		time.Sleep(2 * time.Minute)
+		if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted {
+			t.Errorf("%+v, %v", res, err)
+		}
+		look("set again", on)
+		if err := b.driver.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		look("off", off)
+	})
 }

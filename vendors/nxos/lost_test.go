@@ -13,27 +13,28 @@ import (
 // TestReassertionCutOff ends sessions in the middle of a reassertion, where the port has no TPID: it
 // gets back what it had.
 func TestReassertionCutOff(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.Type("interface "+eth2, "switchport dot1q ethertype 0x88a8", "exit")
-	before := b.Running()
-	for _, half := range []bool{false, true} {
-		if err := b.driver.Apply(t.Context(), want(0x9100, eth2)); err != nil {
-			t.Fatal(err)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t)
+		b.Type("interface "+eth2, "switchport dot1q ethertype 0x88a8", "exit")
+		before := b.Running()
+		for _, half := range []bool{false, true} {
+			if err := b.driver.Apply(t.Context(), want(0x9100, eth2)); err != nil {
+				t.Fatal(err)
+			}
+			b.Flap(eth2)
+			time.Sleep(time.Minute)
+			b.server.Set(clitest.Faults{Half: half, Drop: func(line string) bool {
+				return line == "switchport dot1q ethertype 0x9100" || half && line == "no switchport dot1q ethertype"
+			}})
+			if b.driver.Apply(t.Context(), want(0x9100, eth2)) == nil || strings.Contains(b.Running(), "0x9100\n") {
+				t.Errorf("it was not cut off\n%s", b.Running())
+			}
+			b.server.Set(clitest.Faults{})
+			if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
+				t.Fatalf("%v\n%s", err, b.Running())
+			}
 		}
-		b.Flap(eth2)
-		b.now = b.now.Add(time.Minute)
-		b.server.Set(clitest.Faults{Half: half, Drop: func(line string) bool {
-			return line == "switchport dot1q ethertype 0x9100" || half && line == "no switchport dot1q ethertype"
-		}})
-		if b.driver.Apply(t.Context(), want(0x9100, eth2)) == nil || strings.Contains(b.Running(), "0x9100\n") {
-			t.Errorf("it was not cut off\n%s", b.Running())
-		}
-		b.server.Set(clitest.Faults{})
-		if err := b.driver.Remove(t.Context()); err != nil || b.Running() != before {
-			t.Fatalf("%v\n%s", err, b.Running())
-		}
-	}
+	})
 }
 
 // TestReasserts: hardware that has lost the TPID gets it again, also where nothing shows
@@ -48,8 +49,7 @@ func TestReasserts(t *testing.T) {
 		{name: "reported", says: "0x9100 is configured, and 0x8100 in force"},
 		{name: "hidden", hides: true, says: "CSCvw27705"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, tc.name, func(t *testing.T) {
 			b := newBench(t)
 			b.Hides = tc.hides
 			hw := map[string]uint16{}
@@ -62,7 +62,7 @@ func TestReasserts(t *testing.T) {
 			b.apply(t, s)
 			update := func() vendors.UpdateResult {
 				t.Helper()
-				b.now = b.now.Add(time.Minute)
+				time.Sleep(time.Minute)
 				res, err := b.driver.Update(t.Context(), nil, time.Minute)
 				if err != nil || !res.Leased {
 					t.Fatalf("%+v, %v", res, err)
@@ -73,7 +73,7 @@ func TestReasserts(t *testing.T) {
 				t.Errorf("nothing happened, and %+v", res)
 			}
 			b.Flap(eth2)
-			b.now = b.now.Add(time.Minute)
+			time.Sleep(time.Minute)
 			if hw[eth2] != 0x8100 || strings.Count(b.Running(), "ethertype 0x9100") != 2 {
 				t.Fatalf("%v\n%s", hw, b.Running())
 			}
@@ -101,55 +101,56 @@ func TestReasserts(t *testing.T) {
 }
 
 // TestNotLost: a link that flapped before csig set the TPID says nothing of its loss, however the
-// switch rounds the time and whatever csig's clock does.
+// switch rounds the time. csig's own clock has no part in that.
 func TestNotLost(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.Keeps, b.Hides = true, true
-	b.Restart()
-	b.now = b.now.Add(20 * time.Hour)
-	b.Flap(eth2)
-	b.now = b.now.Add(time.Minute)
-	s := want(0x9100, eth1, eth2)
-	b.apply(t, s)
-	healthy := func(when string, ahead time.Duration) {
-		t.Helper()
-		b.ahead = ahead
-		have, err := b.driver.Observe(t.Context())
-		if left, err2 := b.driver.Diff(have, s); err != nil || err2 != nil || len(left) > 0 {
-			t.Errorf("%s: %+v, %v, %v", when, left, err, err2)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t)
+		b.Keeps, b.Hides = true, true
+		b.Restart()
+		time.Sleep(20 * time.Hour)
+		b.Flap(eth2)
+		time.Sleep(time.Minute)
+		s := want(0x9100, eth1, eth2)
+		b.apply(t, s)
+		healthy := func(when string) {
+			t.Helper()
+			have, err := b.driver.Observe(t.Context())
+			if left, err2 := b.driver.Diff(have, s); err != nil || err2 != nil || len(left) > 0 {
+				t.Errorf("%s: %+v, %v, %v", when, left, err, err2)
+			}
 		}
-	}
-	b.now = b.now.Add(time.Hour)
-	healthy("clock stepped", 24*time.Hour)
-	healthy("clock stepped back", -24*time.Hour)
-	b.now = b.now.Add(40 * time.Hour) // "0week(s) 1day(s)" is an hour less than what is so
-	healthy("rounded", 0)
+		time.Sleep(time.Hour)
+		healthy("an hour later")
+		time.Sleep(40 * time.Hour) // "0week(s) 1day(s)" is an hour less than what is so
+		healthy("rounded")
+	})
 }
 
 // TestRestart: a switch that restarts with its configuration has lost the TPID.
 func TestRestart(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.Hides = true
-	s := want(0x9100, eth1)
-	b.apply(t, s)
-	b.now = b.now.Add(time.Minute)
-	b.Restart()
-	b.now = b.now.Add(time.Minute)
-	if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted || !strings.Contains(res.Repaired.String(), "has restarted after") {
-		t.Errorf("%+v, %v", res, err)
-	}
-	b.holds(t, s)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t)
+		b.Hides = true
+		s := want(0x9100, eth1)
+		b.apply(t, s)
+		time.Sleep(time.Minute)
+		b.Restart()
+		time.Sleep(time.Minute)
+		if res, err := b.driver.Update(t.Context(), nil, time.Minute); err != nil || !res.Restarted || !strings.Contains(res.Repaired.String(), "has restarted after") {
+			t.Errorf("%+v, %v", res, err)
+		}
+		b.holds(t, s)
+	})
 }
 
 func TestElapsed(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"never": 0, "": 0, "00:07:28": 7*time.Minute + 29*time.Second, "15week(s) 5day(s)": 111 * day, "1day(s) 02:00:00": 26*time.Hour + time.Second, "3d04h": 77 * time.Hour, "00:00:00": time.Second, "odd": 0,
-	} {
-		if got := elapsed(strings.Fields(text)); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
+	clitest.Virtual(t, func(t *testing.T) {
+		for text, want := range map[string]time.Duration{
+			"never": 0, "": 0, "00:07:28": 7*time.Minute + 29*time.Second, "15week(s) 5day(s)": 111 * day, "1day(s) 02:00:00": 26*time.Hour + time.Second, "3d04h": 77 * time.Hour, "00:00:00": time.Second, "odd": 0,
+		} {
+			if got := elapsed(strings.Fields(text)); got != want {
+				t.Errorf("%s: %v, want %v", text, got, want)
+			}
 		}
-	}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
@@ -41,9 +42,21 @@ type Lab struct {
 // Apply changes nothing where Diff has found nothing to do, and leaves nothing to do.
 // It takes so many of those ways, and all of them in a test named TestLong….
 func AnyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab) {
+	anyOrder(t, rows, steps, fresh, func(t *testing.T, test func(*testing.T)) { test(t) })
+}
+
+// AnyOrderInMemory is AnyOrder with devices in memory, in bubbles of testing/synctest.
+func AnyOrderInMemory(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab) {
+	anyOrder(t, rows, steps, fresh, synctest.Test)
+}
+
+func anyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab, in func(*testing.T, func(*testing.T))) {
 	want := make([]string, len(rows))
+	run := func(name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { in(t, test) })
+	}
 	for i := range rows {
-		t.Run(rows[i].Name, func(t *testing.T) {
+		run(rows[i].Name, func(t *testing.T) {
 			lab := fresh(t)
 			want[i] = step(t, lab, lab.State(t), &rows[i])
 		})
@@ -51,8 +64,8 @@ func AnyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab)
 	if t.Failed() {
 		return
 	}
-	t.Run("in any order", func(t *testing.T) {
-		seed := uint64(time.Now().UnixNano())
+	seed := uint64(time.Now().UnixNano()) // a bubble's clock begins at the same time always
+	run("in any order", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		order, ways := rng.Perm(len(rows)), everyPair(len(rows))
 		if !strings.HasPrefix(t.Name(), "TestLong") && steps < len(ways) {

@@ -6,8 +6,6 @@ import "time"
 // confirmation in time the configuration from before is in force again. It is for one goroutine
 // at a time.
 type Commits[C any] struct {
-	Now func() time.Time // nil: time.Now
-
 	running C
 	before  C // of the trial
 	until   time.Time
@@ -17,7 +15,7 @@ type Commits[C any] struct {
 
 // Running is the configuration in force.
 func (c *Commits[C]) Running() C {
-	if c.trial && !c.now().Before(c.until) {
+	if c.trial && !time.Now().Before(c.until) {
 		c.running, c.trial = c.before, false
 		c.count++
 	}
@@ -36,7 +34,7 @@ func (c *Commits[C]) Try(candidate C, within time.Duration) {
 	if running := c.Running(); !c.trial {
 		c.before = running
 	}
-	c.running, c.until, c.trial = candidate, c.now().Add(within), true
+	c.running, c.until, c.trial = candidate, time.Now().Add(within), true
 	c.count++
 }
 
@@ -56,10 +54,3 @@ func (c *Commits[C]) Trial() bool {
 
 // Count is how often the configuration in force changed.
 func (c *Commits[C]) Count() int { return c.count }
-
-func (c *Commits[C]) now() time.Time {
-	if c.Now == nil {
-		return time.Now()
-	}
-	return c.Now()
-}

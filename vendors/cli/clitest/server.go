@@ -63,7 +63,7 @@ type Server struct {
 
 	open func() Shell
 	ln   *sshtest.Listener
-	work sync.Mutex // one command at a time
+	work chan struct{} // has room for one command at a time; who waits for it waits durably
 
 	mu     sync.Mutex // guards what follows
 	faults Faults
@@ -92,7 +92,7 @@ func InMemory(t testing.TB, open func() Shell) *Server {
 
 func start(t testing.TB, open func() Shell, listen func(testing.TB, *ssh.ServerConfig, func(net.Conn)) *sshtest.Listener) *Server {
 	t.Helper()
-	s := &Server{open: open}
+	s := &Server{open: open, work: make(chan struct{}, 1)}
 	cfg := &ssh.ServerConfig{PasswordCallback: func(c ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
 		if c.User() != "admin" || subtle.ConstantTimeCompare(given, []byte(sshtest.Password)) != 1 {
 			return nil, errors.New("wrong password")
@@ -173,17 +173,17 @@ func (s *Server) session(ch io.ReadWriteCloser, user string, conn net.Conn) {
 	defer ch.Close()
 	login, out := s.logIn(user, conn)
 	defer out()
-	s.work.Lock()
+	s.work <- struct{}{}
 	sh := s.open()
 	if in, ok := sh.(LogIn); ok {
 		in.LogIn(login, s.Logins)
 	}
 	prompt := sh.Prompt()
-	s.work.Unlock()
+	<-s.work
 	if end, ok := sh.(interface{ Ended() }); ok { // it gives back locks
 		defer func() {
-			s.work.Lock()
-			defer s.work.Unlock()
+			s.work <- struct{}{}
+			defer func() { <-s.work }()
 			end.Ended()
 		}()
 	}
@@ -263,8 +263,8 @@ func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, given Line) b
 
 func (s *Server) carryOut(sh Shell, given Line, after func(string)) (answer string, end bool) {
 	line := given.Text
-	s.work.Lock()
-	defer s.work.Unlock()
+	s.work <- struct{}{}
+	defer func() { <-s.work }()
 	if line != "" {
 		s.mu.Lock()
 		s.lines = append(s.lines, given)

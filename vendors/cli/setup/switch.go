@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/setuponly"
@@ -21,11 +20,11 @@ type Switch struct {
 var _ setuponly.Switch = (*Switch)(nil)
 
 // Open returns the driver of a switch, which connects when it is first used. inner is that the
-// CSIG tag is not the first one there; now is nil for time.Now.
-func Open(d *Dialect, inner bool, dial func(ctx context.Context) (*cli.Session, error), now func() time.Time) *setuponly.Driver {
+// CSIG tag is not the first one there.
+func Open(d *Dialect, inner bool, dial func(ctx context.Context) (*cli.Session, error)) *setuponly.Driver {
 	p := d.Platform
 	p.Inner = inner
-	return setuponly.Open(p, &Switch{Dialect: d, dial: dial}, now)
+	return setuponly.Open(p, &Switch{Dialect: d, dial: dial}, nil)
 }
 
 // connect opens a session, where there is none.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
@@ -63,7 +62,7 @@ func (c *config) clone() *config {
 }
 
 // New returns a router with these interfaces, and a subinterface with two tags on each.
-func New(name string, now func() time.Time, interfaces ...string) *Router {
+func New(name string, interfaces ...string) *Router {
 	c := &config{ifaces: map[string]*iface{}, lists: map[string]map[int]string{}}
 	for _, i := range interfaces {
 		c.order = append(c.order, i, i+".100 l2transport")
@@ -71,7 +70,6 @@ func New(name string, now func() time.Time, interfaces ...string) *Router {
 		c.ifaces[i+".100 l2transport"] = &iface{lines: []string{"encapsulation dot1q 901 second-dot1q any"}}
 	}
 	r := &Router{Name: name}
-	r.commits.Now = now
 	r.commits.Commit(c)
 	return r
 }

@@ -44,9 +44,8 @@ func (r *Router) Pull(port string) {
 }
 
 // New returns a device with these interfaces, of which one is configured.
-func New(name, options string, now func() time.Time, interfaces ...string) *Router {
+func New(name, options string, interfaces ...string) *Router {
 	r := &Router{Name: name, Options: options, Any: options == "gigether-options", ports: interfaces}
-	r.commits.Now = now
 	r.commits.Commit([]string{
 		"set interfaces " + interfaces[0] + " unit 0 family ethernet-switching interface-mode trunk",
 		"set system host-name " + name,

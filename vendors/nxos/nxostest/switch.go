@@ -44,7 +44,6 @@ type Switch struct {
 	// Locked has each change refused, as while another user rolls back.
 	Locked bool
 
-	Now     func() time.Time  // nil: time.Now
 	Changed func(list []Port) // is called when hardware changes
 
 	mu      sync.Mutex // guards what follows
@@ -97,7 +96,7 @@ func (c *Switch) Flap(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := c.iface(name)
-	i.flapped = c.now()
+	i.flapped = time.Now()
 	if !c.Keeps {
 		i.hardware = standard
 	}
@@ -108,7 +107,7 @@ func (c *Switch) Flap(name string) {
 func (c *Switch) Restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.started = c.now()
+	c.started = time.Now()
 	for _, i := range c.ifaces {
 		if i.flapped = c.started; !c.Keeps {
 			i.hardware = standard
@@ -120,9 +119,9 @@ func (c *Switch) Restart() {
 // uptime is how long it runs; a day when it is asked first.
 func (c *Switch) uptime() string {
 	if c.started.IsZero() {
-		c.started = c.now().Add(-24 * time.Hour)
+		c.started = time.Now().Add(-24 * time.Hour)
 	}
-	d := c.now().Sub(c.started)
+	d := time.Now().Sub(c.started)
 	return fmt.Sprintf("%d day(s), %d hour(s), %d minute(s), %d second(s)", int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
@@ -145,13 +144,6 @@ func (c *Switch) Saves() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.saves
-}
-
-func (c *Switch) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
 }
 
 func (c *Switch) iface(name string) *iface {

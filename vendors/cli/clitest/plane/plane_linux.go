@@ -1,7 +1,3 @@
-// Package plane is the data plane of a fake switch: a bridge of the kernel in a network
-// namespace, on veth ports, whose frames change at the egress by rules of nftables that
-// a fake compiles from the configuration it accepted. What a configuration means is seen
-// in frames. It can do wrong what hardware does wrong.
 package plane
 
 import (
@@ -23,55 +19,6 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Range is the VIDs First to Last.
-type Range struct{ First, Last uint16 }
-
-// Rule is an entry of a port's outbound table, the first that matches of which wins. All
-// conditions have to hold.
-type Rule struct {
-	Outer []Range // VIDs of the outer tag; none: any
-	Inner []Range // of the tag behind it; none: any
-
-	OuterPCP, InnerPCP int // -1: any
-
-	SetOuter, SetInner int // the new VID; -1: as it is
-
-	TPID    uint16 // of the outer tag; 0: the port's
-	SetTPID uint16 // of the outer tag; 0: as it is
-	Drop    bool   // instead of anything else
-}
-
-// Any is a rule without conditions and actions, to start from.
-func Any() Rule { return Rule{OuterPCP: -1, InnerPCP: -1, SetOuter: -1, SetInner: -1} }
-
-// Port is what the switch does at one egress port. Tags are those with its TPIDs: the
-// inner one only behind an outer one.
-type Port struct {
-	Outer, Inner uint16
-	Rules        []Rule
-
-	// Trunk is whether a frame whose tag is not one of Outer is dropped: the switch takes it
-	// for untagged, and there is no VLAN for those. Frames without any tag pass.
-	Trunk bool
-
-	// Longest is how long frames may be, in bytes with the L2 header and the FCS: longer ones
-	// are dropped. 0: no matter.
-	Longest int
-}
-
-// Faults are what the hardware does wrong.
-type Faults struct {
-	Entries  int           // of the TCAM, over all ports: rules for which it has no room are accepted and not there; 0: all are
-	Drop4095 bool          // frames whose outer or inner tag has VID 4095 are dropped
-	LoseDEI  bool          // a rewritten tag loses its DEI
-	Gap      time.Duration // a change removes the port's rules for so long; In is called meanwhile
-	In       func()
-
-	BridgeByVID   bool // the outer tag's VID chooses the VLAN, of which there are 1 to 999
-	MatchBridging bool // rules see the bridging VLAN, which is 1, in place of the outer tag's VID
-	LoseByFlap    bool // a port's rules are gone when its link has been down
-}
-
 // Plane is a switch whose ports are cabled to cards of a host. Port 1 is index 0.
 type Plane struct {
 	Host *fabric.Node // has the cards c1, c2 …
@@ -90,10 +37,7 @@ type Plane struct {
 	failed error // of Set
 }
 
-const (
-	tableName = "csigplane"
-	native    = 1 // the VLAN of frames without a tag
-)
+const tableName = "csigplane"
 
 // New makes a switch with so many ports, which ends with the test. It forwards frames to
 // 02:00:00:00:00:NN out of port NN.
@@ -153,27 +97,6 @@ func New(t testing.TB, ports int) *Plane {
 // cards, and frames are the test's.
 func On(node *fabric.Node) *Plane { return &Plane{node: node} }
 
-// hold is what the hardware has of ports, and how many rules of each.
-func (p *Plane) hold(ports []Port) (held []Port, in []int) {
-	left := p.faults.Entries
-	for _, port := range ports {
-		n := len(port.Rules)
-		if p.faults.Entries > 0 {
-			n = slices.IndexFunc(port.Rules, func(r Rule) bool {
-				left -= r.entries()
-				return left < 0
-			})
-			if n < 0 {
-				n = len(port.Rules)
-			}
-		}
-		in = append(in, n)
-		port.Rules = port.Rules[:n]
-		held = append(held, port)
-	}
-	return held, in
-}
-
 // learns has a port of the bridge learn, and flood to it what it does not know.
 func learns(p *fabric.Port) error {
 	l, err := netlink.LinkByIndex(p.Index())
@@ -229,7 +152,7 @@ func (p *Plane) Set(f Faults) {
 	defer p.mu.Unlock()
 	p.faults, p.loaded = f, ""
 	if p.last != nil {
-		held, _ := p.hold(p.last)
+		held, _ := p.faults.hold(p.last)
 		p.failed = p.load(p.script(held))
 	}
 }
@@ -240,7 +163,7 @@ func (p *Plane) Program(ports []Port) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = ports
-	held, in := p.hold(ports)
+	held, in := p.faults.hold(ports)
 	script := p.script(held)
 	if script == p.loaded || p.failed != nil {
 		return in, p.failed
@@ -316,22 +239,6 @@ func (p *Plane) script(ports []Port) string {
 	return b.String()
 }
 
-// entries is how many of a TCAM a rule takes: each has a value and a mask, and a range is several.
-func (r *Rule) entries() int { return max(1, entries(r.Outer)) * max(1, entries(r.Inner)) }
-
-func entries(list []Range) (n int) {
-	for _, r := range list {
-		for at := int(r.First); at <= int(r.Last); n++ {
-			size := 1
-			for at%(2*size) == 0 && at+2*size-1 <= int(r.Last) {
-				size *= 2
-			}
-			at += size
-		}
-	}
-	return n
-}
-
 func (p *Port) outer() string { return fmt.Sprintf("@ll,96,16 0x%04x", p.Outer) }
 func (p *Port) inner() string { return p.outer() + fmt.Sprintf(" @ll,128,16 0x%04x", p.Inner) }
 
@@ -361,9 +268,10 @@ func (r *Rule) texts(p *Port, loseDEI bool) (out []string) {
 		if set.vid < 0 {
 			continue
 		}
-		act += fmt.Sprintf(" @ll,%d,12 set 0x%03x", set.at, set.vid)
-		if loseDEI {
-			act += fmt.Sprintf(" @ll,%d,1 set 0", set.at-1)
+		if loseDEI { // with the VID: the kernel writes no single byte of a tag that it has beside the frame
+			act += fmt.Sprintf(" @ll,%d,13 set 0x%03x", set.at-1, set.vid)
+		} else {
+			act += fmt.Sprintf(" @ll,%d,12 set 0x%03x", set.at, set.vid)
 		}
 	}
 	for _, a := range within(116, r.Outer) {

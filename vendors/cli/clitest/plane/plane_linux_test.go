@@ -2,6 +2,8 @@ package plane
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,8 +21,15 @@ func tagged(vids ...uint16) (stack []Tag) {
 	return stack
 }
 
-func TestPlane(t *testing.T) {
-	p := New(t, 3)
+// either runs a test with a data plane of three ports in the kernel, and with one in memory.
+func either(t *testing.T, test func(t *testing.T, h Hardware)) {
+	t.Run("kernel", func(t *testing.T) { test(t, New(t, 3)) })
+	t.Run("memory", func(t *testing.T) { test(t, &Memory{}) })
+}
+
+func TestPlane(t *testing.T) { either(t, testPlane) }
+
+func testPlane(t *testing.T, p Hardware) {
 	one := Any()
 	one.Inner, one.InnerPCP, one.SetInner = []Range{{100, 200}, {300, 300}}, 1, 7
 	two := Any()
@@ -60,5 +69,73 @@ func TestPlane(t *testing.T) {
 	program("[0 3 0]")
 	if seen != "[[{8100 0005}]]" {
 		t.Errorf("in the gap %s", seen)
+	}
+}
+
+// TestMemory: what is computed of a frame is what the kernel does with it, for all 65,536 values
+// of a tag, alone and behind another, with rules and faults of every kind.
+func TestMemory(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	vids := func() (list []Range) {
+		for range rng.IntN(3) {
+			a, b := uint16(rng.IntN(4096)), uint16(rng.IntN(4096))
+			list = append(list, Range{min(a, b), max(a, b)})
+		}
+		return list
+	}
+	maybe := func(n int) int { return max(-1, rng.IntN(2*n)-n) }
+	port := func() Port {
+		p := Port{Outer: outer, Inner: inner, Trunk: rng.IntN(4) == 0}
+		for range 8 {
+			r := Rule{Outer: vids(), Inner: vids(), OuterPCP: maybe(8), InnerPCP: maybe(8), SetOuter: maybe(4096), SetInner: maybe(4096), Drop: rng.IntN(8) == 0}
+			if rng.IntN(4) == 0 {
+				r.TPID, r.SetTPID = 0x9100, 0x88a8
+			}
+			if rng.IntN(2) == 0 { // as most have it: of one tag
+				r.Inner, r.InnerPCP, r.SetInner = nil, -1, -1
+			}
+			p.Rules = append(p.Rules, r)
+		}
+		return p
+	}
+	kernel, memory := New(t, 2), &Memory{}
+	var stacks [][]Tag
+	for tci := range 1 << 16 {
+		stack := []Tag{{outer, uint16(tci)}}
+		switch rng.IntN(4) {
+		case 0:
+			stack = []Tag{{outer, uint16(rng.IntN(1 << 16))}, {inner, uint16(tci)}}
+		case 1:
+			stack = append(stack, Tag{inner, uint16(rng.IntN(1 << 16))})
+		case 2:
+			stack[0].TPID = []uint16{0x9100, 0x88a8, inner}[rng.IntN(3)]
+		}
+		stacks = append(stacks, stack)
+	}
+	faults := []Faults{{}, {Drop4095: true}, {LoseDEI: true}, {BridgeByVID: true}, {MatchBridging: true}, {Entries: 200}}
+	for i, f := range faults { // a part of the tags with each
+		ports := []Port{port(), port()}
+		var in [2][]int
+		var err [2]error
+		for j, h := range []Hardware{kernel, memory} {
+			h.Set(f)
+			in[j], err[j] = h.Program(ports)
+		}
+		if err[0] != nil || err[1] != nil || fmt.Sprint(in[0]) != fmt.Sprint(in[1]) {
+			t.Fatalf("%+v: %v, %v", f, in, err)
+		}
+		from, to := i*len(stacks)/len(faults), (i+1)*len(stacks)/len(faults)
+		want := memory.Exchange(t, 2, stacks[from:to], func([]Tag) bool { return true })
+		got := kernel.Exchange(t, 2, stacks[from:to], func(s []Tag) bool {
+			p, f := memory.now(2)
+			return p.leaves(&f, s, 0) == nil
+		})
+		for k := range got {
+			if !slices.Equal(got[k], want[k]) || (got[k] == nil) != (want[k] == nil) {
+				t.Fatalf("%+v, %+v: %04x leaves as %04x, and in memory as %04x", f, ports[1], stacks[from+k], got[k], want[k])
+			}
+		}
 	}
 }

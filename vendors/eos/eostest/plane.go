@@ -10,7 +10,7 @@ import (
 // Program hands flows on tags with a TPID to a data plane, which does not know by which port
 // frames came in, and forwards by the last byte of the MAC address, as the flows are to. It
 // returns how many of them, in their order, are in it.
-func Program(p *plane.Plane, tpid uint16, ports []string, flows []Flow) (int, error) {
+func Program(p plane.Hardware, tpid uint16, ports []string, flows []Flow) (int, error) {
 	out := make([]plane.Port, len(ports))
 	for i := range out {
 		out[i] = plane.Port{Outer: tpid, Inner: 0x8100}

@@ -4,7 +4,7 @@ import "github.com/csig-agent/csig/vendors/cli/clitest/plane"
 
 // Program hands what a configuration means to a data plane, and returns how many rules of
 // each port are in it.
-func Program(p *plane.Plane, list []Port) ([]int, error) {
+func Program(p plane.Hardware, list []Port) ([]int, error) {
 	var out []plane.Port
 	for _, port := range list {
 		hw := plane.Port{Outer: port.TPID, Inner: 0x8100, Longest: list[0].In} // frames come in at the first
