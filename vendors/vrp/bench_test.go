@@ -3,9 +3,7 @@ package vrp
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -24,14 +22,10 @@ type bench struct {
 	p1, p2   string // ports
 	server   *clitest.Server
 	driver   *Driver
-	clock    atomic.Int64 // nanoseconds that both are ahead
 
 	mu   sync.Mutex     // guards full: the switch has a goroutine of its own
 	full map[string]int // rules of each port that hardware takes
 }
-
-// pass has time pass.
-func (b *bench) pass(d time.Duration) { b.clock.Add(int64(d)) }
 
 // capacity is how many rules of a port hardware takes; 0: all.
 func (b *bench) capacity(port string, rules int) {
@@ -50,8 +44,6 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		b.Switch = vrptest.NewCloudEngine("HUAWEI", b.p1, b.p2)
 		b.Type("traffic-policy atomic-update-mode")
 	}
-	now := func() time.Time { return time.Now().Add(time.Duration(b.clock.Load())) }
-	b.Now = now
 	b.Changed = func(list []vrptest.Port) []int {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -63,9 +55,9 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		}
 		return held
 	}
-	b.server = clitest.New(t, b.Shell)
-	cfg := Config{Platform: platform, Updates: true, Now: now, Settle: 10 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login}, nil)
+	b.server = clitest.InMemory(t, b.Shell)
+	cfg := Config{Platform: platform, Updates: true, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login, Dial: b.server.Dial}, nil)
 	}}
 	if change != nil {
 		change(&cfg)
@@ -79,10 +71,7 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 func both(t *testing.T, test func(t *testing.T, platform string)) {
 	t.Parallel()
 	for _, platform := range []string{SSeries, CloudEngine} {
-		t.Run(platform, func(t *testing.T) {
-			t.Parallel()
-			test(t, platform)
-		})
+		clitest.Run(t, platform, func(t *testing.T) { test(t, platform) })
 	}
 }
 

@@ -25,8 +25,7 @@ type Config struct {
 
 	Updates bool // the operator takes lines of configuration for an update (updates: cli)
 
-	Now    func() time.Time // nil: time.Now
-	Settle time.Duration    // how long the switch may report the state of before a change; 0: 300 ms
+	Settle time.Duration // how long the switch may report the state of before a change; 0: 300 ms
 }
 
 // recheck is how often Update reads the configuration back.
@@ -53,9 +52,6 @@ var _ vendors.Driver = (*Driver)(nil)
 
 // Open returns a driver that connects when it is first used.
 func Open(cfg Config) *Driver {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Settle == 0 {
 		cfg.Settle = 300 * time.Millisecond
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -145,7 +146,7 @@ func TestTPID(t *testing.T) {
 		// What another user gives the port meanwhile stays, and is its error.
 		must(apply(0x88a8, b.p1))
 		b.Type("interface "+b.p1, "qinq protocol 9100")
-		b.pass(2 * recheck)
+		time.Sleep(2 * recheck)
 		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "which csig did not set") {
 			t.Error(err)
 		}
@@ -200,20 +201,21 @@ func TestOtherSoftware(t *testing.T) {
 
 // TestOptIn: without the operator's word an update writes nothing.
 func TestOptIn(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, SSeries, func(c *Config) { c.Updates = false })
-	b.setUp(t, b.p1)
-	before := b.Running()
-	if res, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
-		t.Errorf("%+v, %v", res, err)
-	}
-	f, err := b.driver.Probe(t.Context())
-	if why := f.UpdatesRefused(&inventory.Device{}); err != nil || !strings.Contains(why, "updates: cli") {
-		t.Errorf("%s, %v", why, err)
-	}
-	if err := b.driver.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, SSeries, func(c *Config) { c.Updates = false })
+		b.setUp(t, b.p1)
+		before := b.Running()
+		if res, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
+			t.Errorf("%+v, %v", res, err)
+		}
+		f, err := b.driver.Probe(t.Context())
+		if why := f.UpdatesRefused(&inventory.Device{}); err != nil || !strings.Contains(why, "updates: cli") {
+			t.Errorf("%s, %v", why, err)
+		}
+		if err := b.driver.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestLines: the change of one bucket writes what the facts say, at most.

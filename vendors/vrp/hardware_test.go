@@ -100,7 +100,7 @@ func TestTPIDTakenBack(t *testing.T) {
 // TestLateStatus: what the switch reports at once after a change may be the success of before.
 func TestLateStatus(t *testing.T) {
 	both(t, func(t *testing.T, platform string) {
-		b := newBench(t, platform, func(c *Config) { c.Settle = 200 * time.Millisecond })
+		b := newBench(t, platform, nil)
 		b.setUp(t, b.p1)
 		b.Late = 100 * time.Millisecond
 		b.capacity(b.p1, 3)
@@ -174,7 +174,7 @@ func TestLostFromHardware(t *testing.T) {
 		}
 		b.capacity(b.p1, 1)
 		b.Type("traffic classifier other") // the switch delivers again
-		b.pass(2 * recheck)
+		time.Sleep(2 * recheck)
 		for range 2 {
 			res, err := give()
 			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != nil || strings.Contains(err.Error(), b.p2) {
@@ -216,24 +216,25 @@ func TestRefusedLine(t *testing.T) {
 
 // TestRefusedCommit: which port a commit fails by is found out.
 func TestRefusedCommit(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, CloudEngine, nil)
-	b.setUp(t, b.p1, b.p2)
-	if _, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	bad := false
-	b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
-		bad = bad && line != "clear configuration candidate" || line == "traffic policy csig-"+b.p1
-		if line == "commit" && bad {
-			return "Error: The system is busy.\r\n", true
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, CloudEngine, nil)
+		b.setUp(t, b.p1, b.p2)
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1, b.p2), time.Minute); err != nil {
+			t.Fatal(err)
 		}
-		return "", false
-	}})
-	res, err := b.driver.Update(t.Context(), to(8, b.p1, b.p2), time.Minute)
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || strings.Contains(err.Error(), "port "+b.p2) {
-		t.Errorf("%+v, %v", res, err)
-	}
-	b.has(t, b.p1, 7)
-	b.has(t, b.p2, 8)
+		bad := false
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			bad = bad && line != "clear configuration candidate" || line == "traffic policy csig-"+b.p1
+			if line == "commit" && bad {
+				return "Error: The system is busy.\r\n", true
+			}
+			return "", false
+		}})
+		res, err := b.driver.Update(t.Context(), to(8, b.p1, b.p2), time.Minute)
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || strings.Contains(err.Error(), "port "+b.p2) {
+			t.Errorf("%+v, %v", res, err)
+		}
+		b.has(t, b.p1, 7)
+		b.has(t, b.p2, 8)
+	})
 }

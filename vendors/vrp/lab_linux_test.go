@@ -37,16 +37,15 @@ type lab struct {
 	platform string
 	ports    []string
 	server   *clitest.Server
-	plane    *plane.Plane
+	plane    plane.Hardware
 	driver   *Driver
 }
 
 // newLab makes one of a platform. On a CloudEngine its operator has configured that updates
 // leave no gap.
-func newLab(t testing.TB, platform string) *lab {
+func newLab(t testing.TB, platform string, p plane.Hardware) *lab {
 	t.Helper()
-	l := &lab{platform: platform, ports: portsOf[platform]}
-	l.plane = plane.New(t, len(l.ports))
+	l := &lab{platform: platform, ports: portsOf[platform], plane: p}
 	if platform == SSeries {
 		l.Switch = vrptest.New("HUAWEI", l.ports...)
 	} else {
@@ -54,16 +53,16 @@ func newLab(t testing.TB, platform string) *lab {
 		l.Type("traffic-policy atomic-update-mode")
 	}
 	l.Changed = func(list []vrptest.Port) []int { return l.program(t, list) }
-	l.server = clitest.New(t, l.Shell)
-	l.driver = l.open(t)
+	l.server = clitest.InMemory(t, l.Shell)
+	l.driver = l.open(t, 0)
 	return l
 }
 
 // open opens another driver of the switch.
-func (l *lab) open(t testing.TB) *Driver {
+func (l *lab) open(t testing.TB, settle time.Duration) *Driver {
 	t.Helper()
-	d := Open(Config{Platform: l.platform, Updates: true, Settle: 20 * time.Millisecond, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login}, nil)
+	d := Open(Config{Platform: l.platform, Updates: true, Settle: settle, Dial: func(ctx context.Context) (*cli.Session, error) {
+		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login, Dial: l.server.Dial}, nil)
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
@@ -77,11 +76,12 @@ func (l *lab) open(t testing.TB) *Driver {
 // looks at tags before there is a setup, too.
 func fake(platform string) func(t testing.TB) qualifytest.Fake {
 	return func(t testing.TB) qualifytest.Fake {
-		l := newLab(t, platform)
+		p := plane.New(t, len(portsOf[platform]))
+		l := newLab(t, platform, p)
 		for _, p := range l.ports {
 			l.Type("interface "+p, "qinq protocol 9100")
 		}
-		return qualifytest.Fake{Plane: l.plane, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
+		return qualifytest.Fake{Plane: p, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t, 20*time.Millisecond) }}
 	}
 }
 
@@ -91,9 +91,11 @@ func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake(CloudEngine)) }
 
 // TestLongGap: the bench finds the gap that an S series has by its text.
 func TestLongGap(t *testing.T) {
-	l := newLab(t, SSeries)
+	t.Parallel()
+	p := plane.New(t, len(portsOf[SSeries]))
+	l := newLab(t, SSeries, p)
 	l.InGap = func() { time.Sleep(20 * time.Millisecond) } // how long is written nowhere
-	qualifytest.Judged(t, qualifytest.Fake{Plane: l.plane, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}, plane.Faults{}, "hitless", "change-not-hitless")
+	qualifytest.Judged(t, qualifytest.Fake{Plane: p, Ports: l.ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t, 20*time.Millisecond) }}, plane.Faults{}, "hitless", "change-not-hitless")
 }
 
 // program hands what a configuration means to the data plane.

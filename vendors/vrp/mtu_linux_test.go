@@ -15,7 +15,7 @@ import (
 // need, and not before; afterwards each port has what it had.
 func TestFullSizeFrames(t *testing.T) {
 	both(t, func(t *testing.T, platform string) {
-		l := newLab(t, platform)
+		l := newLab(t, platform, &plane.Memory{})
 		in, out, other := l.ports[0], l.ports[1], l.ports[2]
 		l.Type("interface "+in, "jumboframe enable 1540", "quit", "interface "+out, "jumboframe enable 1550", "quit")
 		before := l.Running()

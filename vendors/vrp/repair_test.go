@@ -31,11 +31,7 @@ func TestInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := len(b.server.Lines())
-		step := 5
-		if strings.HasPrefix(t.Name(), "TestLong") {
-			step = 1
-		}
-		for n := 0; n < lines; n += step {
+		for n := range lines {
 			bucket := 9 + uint8(n)%20
 			var given atomic.Int32
 			b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { return int(given.Add(1)) > n }})
@@ -53,9 +49,6 @@ func TestInterrupted(t *testing.T) {
 		}
 	})
 }
-
-// TestLongInterrupted is TestInterrupted at every line.
-func TestLongInterrupted(t *testing.T) { TestInterrupted(t) }
 
 // TestReleaseAfterFailedApply: ports fall back also where the last Apply broke off.
 func TestReleaseAfterFailedApply(t *testing.T) {
@@ -101,7 +94,7 @@ func TestForeignNear(t *testing.T) {
 					lines[i] = strings.ReplaceAll(lines[i], "%s", b.p1)
 				}
 				b.Type(lines...)
-				b.pass(2 * recheck)
+				time.Sleep(2 * recheck)
 				var err error
 				if release {
 					err = b.driver.Release(t.Context())
@@ -118,7 +111,7 @@ func TestForeignNear(t *testing.T) {
 					continue
 				}
 				b.Type(near.undo...)
-				b.pass(4 * recheck)
+				time.Sleep(4 * recheck)
 				if _, err := b.driver.Update(t.Context(), to(9, b.p1), time.Minute); err != nil {
 					t.Error(err)
 				}
@@ -136,7 +129,7 @@ func TestRepair(t *testing.T) {
 		if platform == CloudEngine {
 			vid, mark = "if-match vlan", "vlan-mapping vlan"
 		}
-		for i, tc := range []struct {
+		for _, tc := range []struct {
 			name    string
 			lines   []string
 			foreign string
@@ -149,9 +142,6 @@ func TestRepair(t *testing.T) {
 			{"a classifier", []string{"traffic classifier theirs", "quit", "traffic behavior theirs", "quit", "traffic policy csig-%s", "classifier theirs behavior theirs"}, "which csig did not make"},
 			{"a policy", []string{"traffic policy theirs", "quit", "interface %s", "undo traffic-policy csig-%s outbound", "traffic-policy theirs outbound"}, "traffic policy theirs is applied"},
 		} {
-			if i%2 == 0 == (platform == SSeries) && !strings.HasPrefix(t.Name(), "TestLong") {
-				continue // on the other platform
-			}
 			name := tc.name
 			b := newBench(t, platform, nil)
 			b.setUp(t, b.p1, b.p2)
@@ -172,7 +162,7 @@ func TestRepair(t *testing.T) {
 			}
 			b.Type(lines...)
 			broken := b.table(t, b.p1)
-			b.pass(2 * recheck)
+			time.Sleep(2 * recheck)
 			res, err := give()
 			permanent := (*vendors.PermanentError)(nil)
 			switch {
@@ -193,9 +183,6 @@ func TestRepair(t *testing.T) {
 		}
 	})
 }
-
-// TestLongRepair is TestRepair with every row on either platform.
-func TestLongRepair(t *testing.T) { TestRepair(t) }
 
 // TestTakeOver: another process finds the setup and goes on, without a line that is not
 // needed.
@@ -226,24 +213,25 @@ func TestTakeOver(t *testing.T) {
 // TestUncommitted: a commit of another login in the middle of csig's lines fails csig's
 // commit, which the next update repeats.
 func TestUncommitted(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, CloudEngine, nil)
-	b.setUp(t, b.p1)
-	first := true
-	b.server.Set(clitest.Faults{After: func(line string) {
-		if line == "system-view" && first {
-			first = false
-			b.Type("traffic classifier theirs")
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, CloudEngine, nil)
+		b.setUp(t, b.p1)
+		first := true
+		b.server.Set(clitest.Faults{After: func(line string) {
+			if line == "system-view" && first {
+				first = false
+				b.Type("traffic classifier theirs")
+			}
+		}})
+		_, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute)
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "changed by another session") {
+			t.Error(err)
 		}
-	}})
-	_, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute)
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !strings.Contains(err.Error(), "changed by another session") {
-		t.Error(err)
-	}
-	if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
-		t.Error(err)
-	}
-	if b.has(t, b.p1, 7); !strings.Contains(b.Running(), "traffic classifier theirs") {
-		t.Error("the other's change is gone")
-	}
+		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err != nil {
+			t.Error(err)
+		}
+		if b.has(t, b.p1, 7); !strings.Contains(b.Running(), "traffic classifier theirs") {
+			t.Error("the other's change is gone")
+		}
+	})
 }

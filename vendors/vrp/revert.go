@@ -36,7 +36,7 @@ func (d *Driver) commit() (string, error) {
 	if t == nil {
 		return "commit", nil
 	}
-	left := t.until.Sub(d.cfg.Now())
+	left := time.Until(t.until)
 	if left <= 0 {
 		return "", fmt.Errorf("nothing was changed: %w", vendors.ErrReverted)
 	}
@@ -61,7 +61,7 @@ func (d *Driver) StartRevert(ctx context.Context, after time.Duration) (token st
 	if err := d.PendingRevert(ctx); err != nil {
 		return "", err
 	}
-	d.trial = &trial{id: "csig-" + vendors.NewToken(), until: d.cfg.Now().Add(after)}
+	d.trial = &trial{id: "csig-" + vendors.NewToken(), until: time.Now().Add(after)}
 	return d.trial.id, nil
 }
 
@@ -69,7 +69,7 @@ func (d *Driver) StartRevert(ctx context.Context, after time.Duration) (token st
 func (d *Driver) Confirm(ctx context.Context, token string) error {
 	if t := d.trial; t != nil && t.id == token {
 		if d.trial = nil; !t.begun {
-			if d.cfg.Now().Before(t.until) {
+			if time.Now().Before(t.until) {
 				return nil // nothing was changed
 			}
 			return vendors.ErrReverted

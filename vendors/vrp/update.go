@@ -102,13 +102,13 @@ func (d *Driver) alive() bool { return d.view != nil && !d.lost() }
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it. Ports that cannot have their setup any more keep their policy, with the fallback in it.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.alive() && d.cfg.Now().Sub(d.compared) < recheck {
+	if d.alive() && time.Since(d.compared) < recheck {
 		return nil
 	}
 	if err := d.look(ctx); err != nil {
 		return err
 	}
-	d.compared = d.cfg.Now()
+	d.compared = time.Now()
 	d.refused = d.view.refusals(updating(d.setup))
 	changes, err := Diff(d.cfg.Platform, d.view.setup(), *d.setup)
 	if err != nil {

@@ -47,7 +47,7 @@ func (s *shell) commit(w []string) string {
 		c.trial = &trial{id: id, by: s, back: c.running.clone()}
 		fallthrough
 	case trying:
-		c.trial.until = c.Now().Add(time.Duration(seconds) * time.Second)
+		c.trial.until = time.Now().Add(time.Duration(seconds) * time.Second)
 	default:
 		c.trial = nil
 	}
@@ -63,7 +63,7 @@ func (s *shell) commit(w []string) string {
 
 // expire takes a trial back whose time is over.
 func (c *Switch) expire() {
-	if t := c.trial; t != nil && !c.Now().Before(t.until) {
+	if t := c.trial; t != nil && !time.Now().Before(t.until) {
 		c.trial = nil
 		c.change(t.back)
 	}
@@ -78,5 +78,5 @@ func (c *Switch) trialStatus() string {
 	if t.id != "" {
 		id = "Persist id: " + t.id + "\n"
 	}
-	return fmt.Sprintf("Trial status: ACTIVE\n%sTrial time left (sec): %d\n", id, int(t.until.Sub(c.Now()).Seconds()))
+	return fmt.Sprintf("Trial status: ACTIVE\n%sTrial time left (sec): %d\n", id, int(time.Until(t.until).Seconds()))
 }

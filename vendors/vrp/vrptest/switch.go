@@ -43,7 +43,6 @@ type Port struct {
 type Switch struct {
 	Name     string
 	Backward bool // hardware has classifiers in the opposite of their order (S series, match-order auto)
-	Now      func() time.Time
 
 	// Changed is called with what the configuration means when a command has changed it. It
 	// returns how many rules of each port are in hardware; nil: all.
@@ -142,7 +141,7 @@ func newSwitch(cloud bool, name string, interfaces []string) *Switch {
 	for _, i := range interfaces {
 		c.Ifaces = append(c.Ifaces, &iface{Name: i, Lines: []string{"port link-type trunk", "port trunk allow-pass vlan 2 to 4094"}, Applied: map[string][]string{}, TPID: 0x8100})
 	}
-	return &Switch{Name: name, Now: time.Now, cloud: cloud, running: c}
+	return &Switch{Name: name, cloud: cloud, running: c}
 }
 
 // Shell is a login.
