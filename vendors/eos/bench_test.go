@@ -3,7 +3,6 @@ package eos
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -30,16 +29,15 @@ type bench struct {
 	*eostest.Switch
 	server *clitest.Server
 	driver *Driver
-	clock  time.Duration
 }
 
 func newBench(t testing.TB, change func(*Config)) *bench {
 	t.Helper()
 	b := &bench{Switch: eostest.New("sw1", ports...)}
-	b.server = clitest.New(t, b.Shell)
-	cfg := Config{Updates: true, Forwarding: forwarding, Settle: 50 * time.Millisecond, Now: func() time.Time { return time.Now().Add(b.clock) }}
+	b.server = clitest.InMemory(t, b.Shell)
+	cfg := Config{Updates: true, Forwarding: forwarding}
 	cfg.Dial = func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login})
+		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login, Dial: b.server.Dial})
 	}
 	if change != nil {
 		change(&cfg)

@@ -24,11 +24,12 @@ type Config struct {
 	Forwarding []Forwarding
 	Priority   uint16 // the lowest of csig's flows; 0: DefaultPriority
 	Updates    bool   // the operator takes lines of configuration for an update (updates: cli)
-
-	Now    func() time.Time // nil: time.Now
-	Settle time.Duration    // how long flows may take into hardware; 0: 5 s
-	Late   time.Duration    // how long an action of the dead-man may still run when its handler goes; 0: 3 s (assumed)
 }
+
+const (
+	settle = 5 * time.Second // that flows may take into hardware
+	late   = 3 * time.Second // that an action of the dead-man may still run when its handler goes (assumed)
+)
 
 // DefaultPriority is the lowest priority of csig's flows where Config has none.
 const DefaultPriority = 30000
@@ -60,17 +61,8 @@ var (
 
 // Open returns a driver that connects when it is first used.
 func Open(cfg Config) *Driver {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Priority == 0 {
 		cfg.Priority = DefaultPriority
-	}
-	if cfg.Settle == 0 {
-		cfg.Settle = 5 * time.Second
-	}
-	if cfg.Late == 0 {
-		cfg.Late = 3 * time.Second
 	}
 	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}}
 }
@@ -368,7 +360,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err := d.remove(ctx); err != nil || !acts {
 		return err
 	}
-	if err := vendors.Wait(ctx, d.cfg.Late); err != nil {
+	if err := vendors.Wait(ctx, late); err != nil {
 		return err
 	}
 	if _, err := d.look(ctx); err != nil {

@@ -53,8 +53,7 @@ func TestRefused(t *testing.T) {
 		"match vlan takes no mask here":           {plain, nil, nil, func(c *eostest.Switch) { c.NoMask = true }},
 		"not supported on this hardware platform": {plain, nil, nil, func(c *eostest.Switch) { c.NoTPID = true }},
 	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, want, func(t *testing.T) {
 			b := newBench(t, tc.change)
 			b.Type(tc.typed...)
 			if tc.fault != nil {
@@ -75,197 +74,204 @@ func TestRefused(t *testing.T) {
 
 // TestProbe: what a switch says of itself, and why ports cannot update.
 func TestProbe(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	before := b.Running()
-	f, err := b.driver.Probe(t.Context())
-	if err != nil || f.Update.Level != vlanrules.Degraded || f.Identity != (vendors.Identity{Maker: "Arista", Model: "DCS-7050X3-FAKE", Version: "4.31.2F", Serial: "FAKE0001"}) {
-		t.Errorf("%+v %+v, %v", f.Update, f.Identity, err)
-	}
-	if len(f.Ports) != 3 || len(f.PortIssues) != 1 || f.PortIssues[0].Port != ports[0] || f.Rules.Positions != 1 || f.ConfigUpdates.Lines != changeLines {
-		t.Errorf("%v %+v %+v", f.Ports, f.PortIssues, f.Rules)
-	}
-	if b.Running() != before || len(b.Sessions()) > 0 {
-		t.Error("Probe left something")
-	}
-	b = newBench(t, nil)
-	b.NoMask = true
-	if f, err = b.driver.Probe(t.Context()); err != nil || f.Update != vendors.Refusal(noMask) {
-		t.Errorf("%+v, %v", f.Update, err)
-	}
-	b = newBench(t, nil)
-	b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
-		return "% Unavailable command (not supported on this hardware platform)\r\n", strings.HasPrefix(line, "show directflow")
-	}})
-	if f, err = b.driver.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "no DirectFlow") {
-		t.Errorf("%+v, %v", f.Update, err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		before := b.Running()
+		f, err := b.driver.Probe(t.Context())
+		if err != nil || f.Update.Level != vlanrules.Degraded || f.Identity != (vendors.Identity{Maker: "Arista", Model: "DCS-7050X3-FAKE", Version: "4.31.2F", Serial: "FAKE0001"}) {
+			t.Errorf("%+v %+v, %v", f.Update, f.Identity, err)
+		}
+		if len(f.Ports) != 3 || len(f.PortIssues) != 1 || f.PortIssues[0].Port != ports[0] || f.Rules.Positions != 1 || f.ConfigUpdates.Lines != changeLines {
+			t.Errorf("%v %+v %+v", f.Ports, f.PortIssues, f.Rules)
+		}
+		if b.Running() != before || len(b.Sessions()) > 0 {
+			t.Error("Probe left something")
+		}
+		b = newBench(t, nil)
+		b.NoMask = true
+		if f, err = b.driver.Probe(t.Context()); err != nil || f.Update != vendors.Refusal(noMask) {
+			t.Errorf("%+v, %v", f.Update, err)
+		}
+		b = newBench(t, nil)
+		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+			return "% Unavailable command (not supported on this hardware platform)\r\n", strings.HasPrefix(line, "show directflow")
+		}})
+		if f, err = b.driver.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "no DirectFlow") {
+			t.Errorf("%+v, %v", f.Update, err)
+		}
+	})
 }
 
 // TestOptIn: without the operator's word an update writes nothing.
 func TestOptIn(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, func(c *Config) { c.Updates = false })
-	b.apply(t, setupFor(ports[1]))
-	before := b.Running()
-	if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
-		t.Errorf("%+v, %v", res, err)
-	}
-	if err := b.driver.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Updates = false })
+		b.apply(t, setupFor(ports[1]))
+		before := b.Running()
+		if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err == nil || res.Leased || !strings.Contains(err.Error(), "updates: cli") || b.Running() != before {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if err := b.driver.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestLines: no change of one bucket writes more than the facts say, and one of nothing
 // writes nothing.
 func TestLines(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	setup := setupFor(ports[1])
-	setup.Signals = setup.Signals[:1]
-	b.apply(t, setup)
-	give := func(s uint8) int {
-		t.Helper()
-		u := to(ports[1], s)
-		u[0].Intents = u[0].Intents[:1]
-		b.server.Forget()
-		if _, err := b.driver.Update(t.Context(), u, time.Minute); err != nil {
-			t.Fatal(err)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		setup := setupFor(ports[1])
+		setup.Signals = setup.Signals[:1]
+		b.apply(t, setup)
+		give := func(s uint8) int {
+			t.Helper()
+			u := to(ports[1], s)
+			u[0].Intents = u[0].Intents[:1]
+			b.server.Forget()
+			if _, err := b.driver.Update(t.Context(), u, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			return len(b.server.Lines())
 		}
-		return len(b.server.Lines())
-	}
-	give(16)
-	if n := give(16); n != 0 {
-		t.Errorf("%d lines for nothing: %q", n, b.server.Lines())
-	}
-	most := 0
-	for _, s := range []uint8{0, 1, 0, 21} { // 0 to 1: five flows go and four come
-		most = max(most, give(s))
-	}
-	if most > changeLines || most < changeLines-20 {
-		t.Errorf("%d lines at most, and the facts say %d", most, changeLines)
-	}
-	if b.Saves() > 0 {
-		t.Error("the configuration was saved")
-	}
+		give(16)
+		if n := give(16); n != 0 {
+			t.Errorf("%d lines for nothing: %q", n, b.server.Lines())
+		}
+		most := 0
+		for _, s := range []uint8{0, 1, 0, 21} { // 0 to 1: five flows go and four come
+			most = max(most, give(s))
+		}
+		if most > changeLines || most < changeLines-20 {
+			t.Errorf("%d lines at most, and the facts say %d", most, changeLines)
+		}
+		if b.Saves() > 0 {
+			t.Error("the configuration was saved")
+		}
+	})
 }
 
 // TestTableFull: a port whose flows are not in hardware keeps what it had, and is named;
 // the other gets its flows.
 func TestTableFull(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, setupFor(ports[1], ports[2]))
-	if _, err := b.driver.Update(t.Context(), append(to(ports[1], 9), to(ports[2], 9)...), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	flowsOf := func(port string) string {
-		v, err := parse(strings.Split(b.Running(), "\n"))
-		if err != nil {
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.apply(t, setupFor(ports[1], ports[2]))
+		if _, err := b.driver.Update(t.Context(), append(to(ports[1], 9), to(ports[2], 9)...), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		held, damaged, _ := b.driver.held(v, port)
-		return fmt.Sprint(sorted(held), damaged)
-	}
-	before := [2]string{flowsOf(ports[1]), flowsOf(ports[2])}
-	bad := b.driver.cfg.Forwarding[1].id()
-	b.Changed = func(flows []eostest.Flow) int { // nothing new of the second port's
-		for i, f := range flows {
-			if strings.Contains(f.Name, bad) && strings.Contains(f.Name, fmt.Sprint("-", 11<<7|5, "-")) {
-				return i
+		flowsOf := func(port string) string {
+			v, err := parse(strings.Split(b.Running(), "\n"))
+			if err != nil {
+				t.Fatal(err)
 			}
+			held, damaged, _ := b.driver.held(v, port)
+			return fmt.Sprint(sorted(held), damaged)
 		}
-		return len(flows)
-	}
-	res, err := b.driver.Update(t.Context(), append(to(ports[1], 11), to(ports[2], 11)...), time.Minute)
-	named := map[string]string{}
-	vendors.EachPort(err, func(port string, err error) { named[port] = err.Error() })
-	if !res.Leased || !strings.Contains(named[ports[2]], "insufficient resources") {
-		t.Errorf("%+v, %v", res, err)
-	}
-	if flowsOf(ports[2]) != before[1] {
-		t.Errorf("port %s: %s\nwant %s", ports[2], flowsOf(ports[2]), before[1])
-	}
-	b.Changed = nil
-	if _, err := b.driver.Update(t.Context(), append(to(ports[1], 11), to(ports[2], 11)...), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if flowsOf(ports[1]) == before[0] || flowsOf(ports[2]) == before[1] {
-		t.Error("nothing has changed")
-	}
+		before := [2]string{flowsOf(ports[1]), flowsOf(ports[2])}
+		bad := b.driver.cfg.Forwarding[1].id()
+		b.Changed = func(flows []eostest.Flow) int { // nothing new of the second port's
+			for i, f := range flows {
+				if strings.Contains(f.Name, bad) && strings.Contains(f.Name, fmt.Sprint("-", 11<<7|5, "-")) {
+					return i
+				}
+			}
+			return len(flows)
+		}
+		res, err := b.driver.Update(t.Context(), append(to(ports[1], 11), to(ports[2], 11)...), time.Minute)
+		named := map[string]string{}
+		vendors.EachPort(err, func(port string, err error) { named[port] = err.Error() })
+		if !res.Leased || !strings.Contains(named[ports[2]], "insufficient resources") {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if flowsOf(ports[2]) != before[1] {
+			t.Errorf("port %s: %s\nwant %s", ports[2], flowsOf(ports[2]), before[1])
+		}
+		b.Changed = nil
+		if _, err := b.driver.Update(t.Context(), append(to(ports[1], 11), to(ports[2], 11)...), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if flowsOf(ports[1]) == before[0] || flowsOf(ports[2]) == before[1] {
+			t.Error("nothing has changed")
+		}
+	})
 }
 
 // TestSetupWithoutRoom: a setup whose flows are not in hardware is an error of the port.
 func TestSetupWithoutRoom(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.Changed = func([]eostest.Flow) int { return 3 }
-	err := b.driver.Apply(t.Context(), setupFor(ports[1]))
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != ports[1] || !strings.Contains(err.Error(), "not in hardware") {
-		t.Error(err)
-	}
-	// With other signals, nothing old goes before the new is there.
-	b.Changed = nil
-	b.apply(t, setupFor(ports[1]))
-	if _, err := b.driver.Update(t.Context(), to(ports[1], 9), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	old := b.driver.forwardedFlow(t)
-	b.Changed = func([]eostest.Flow) int { return 3 }
-	one := setupFor(ports[1])
-	one.Signals = one.Signals[:1]
-	if err := b.driver.Apply(t.Context(), one); err == nil || !strings.Contains(b.Running(), "flow "+old+"\n") {
-		t.Errorf("%v\n%s", err, b.Running())
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.Changed = func([]eostest.Flow) int { return 3 }
+		err := b.driver.Apply(t.Context(), setupFor(ports[1]))
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != ports[1] || !strings.Contains(err.Error(), "not in hardware") {
+			t.Error(err)
+		}
+		// With other signals, nothing old goes before the new is there.
+		b.Changed = nil
+		b.apply(t, setupFor(ports[1]))
+		if _, err := b.driver.Update(t.Context(), to(ports[1], 9), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		old := b.driver.forwardedFlow(t)
+		b.Changed = func([]eostest.Flow) int { return 3 }
+		one := setupFor(ports[1])
+		one.Signals = one.Signals[:1]
+		if err := b.driver.Apply(t.Context(), one); err == nil || !strings.Contains(b.Running(), "flow "+old+"\n") {
+			t.Errorf("%v\n%s", err, b.Running())
+		}
+	})
 }
 
 // TestTakeOver: another process finds the setup and goes on, without a line that is not
 // needed.
 func TestTakeOver(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, setupFor(ports[1], ports[2]))
-	if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	next := Open(b.driver.cfg)
-	defer next.Close()
-	changes := b.Changes()
-	res, err := next.Update(t.Context(), to(ports[1], 7), time.Minute)
-	if err != nil || !res.Leased || res.Ops != 0 || b.Changes() != changes {
-		t.Errorf("%+v, %v", res, err)
-	}
-	empty := newBench(t, nil)
-	if _, err := empty.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err == nil || !strings.Contains(err.Error(), "call Apply first") {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.apply(t, setupFor(ports[1], ports[2]))
+		if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		next := Open(b.driver.cfg)
+		defer next.Close()
+		changes := b.Changes()
+		res, err := next.Update(t.Context(), to(ports[1], 7), time.Minute)
+		if err != nil || !res.Leased || res.Ops != 0 || b.Changes() != changes {
+			t.Errorf("%+v, %v", res, err)
+		}
+		empty := newBench(t, nil)
+		if _, err := empty.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err == nil || !strings.Contains(err.Error(), "call Apply first") {
+			t.Error(err)
+		}
+	})
 }
 
 // TestReleaseAfterFailedApply: ports fall back also where the last Apply broke off.
 func TestReleaseAfterFailedApply(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, setupFor(ports[1]))
-	if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Set(clitest.Faults{Drop: func(line string) bool { return line == "show session-config diffs" }})
-	if err := b.driver.Apply(t.Context(), setupFor(ports[1], ports[2])); err == nil {
-		t.Fatal("the session did not end")
-	}
-	b.server.Set(clitest.Faults{})
-	if err := b.driver.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	v, err := parse(strings.Split(b.Running(), "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, _, _ := b.driver.held(v, ports[1])
-	table, err := b.driver.covers((&vendors.Setup{Signals: setupFor().Signals, OnStale: inventory.Conservative}).Fallback())
-	if err != nil || !b.driver.same(ports[1], table, held) {
-		t.Errorf("the port does not fall back: %v, %v", sorted(held), err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.apply(t, setupFor(ports[1]))
+		if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		b.server.Set(clitest.Faults{Drop: func(line string) bool { return line == "show session-config diffs" }})
+		if err := b.driver.Apply(t.Context(), setupFor(ports[1], ports[2])); err == nil {
+			t.Fatal("the session did not end")
+		}
+		b.server.Set(clitest.Faults{})
+		if err := b.driver.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v, err := parse(strings.Split(b.Running(), "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, _, _ := b.driver.held(v, ports[1])
+		table, err := b.driver.covers((&vendors.Setup{Signals: setupFor().Signals, OnStale: inventory.Conservative}).Fallback())
+		if err != nil || !b.driver.same(ports[1], table, held) {
+			t.Errorf("the port does not fall back: %v, %v", sorted(held), err)
+		}
+	})
 }
 
 func TestNames(t *testing.T) {

@@ -24,22 +24,24 @@ func TestMain(m *testing.M) { fabric.Tests(m, fabric.Loopback) }
 type lab struct {
 	*eostest.Switch
 	server *clitest.Server
-	plane  *plane.Plane
+	plane  plane.Hardware
 	driver *Driver
 }
 
+// newLab makes one in memory.
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := fakeLab(t)
+	l := fakeLab(t, &plane.Memory{})
 	l.driver = l.open(t, forwarding)
 	return l
 }
 
 // fake is a switch for the bench, which forwards between its first two ports.
 func fake(t testing.TB) qualifytest.Fake {
-	l := fakeLab(t)
+	p := plane.New(t, len(ports))
+	l := fakeLab(t, p)
 	l.program(t, nil) // no command has changed anything yet
-	return qualifytest.Fake{Plane: l.plane, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver {
+	return qualifytest.Fake{Plane: p, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver {
 		return l.open(t, []Forwarding{{InPort: ports[0], Port: ports[1]}, {InPort: ports[1], Port: ports[0]}})
 	}}
 }
@@ -48,11 +50,11 @@ func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake) }
 
 func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake) }
 
-func fakeLab(t testing.TB) *lab {
+func fakeLab(t testing.TB, p plane.Hardware) *lab {
 	t.Helper()
-	l := &lab{Switch: eostest.New("sw1", ports...), plane: plane.New(t, len(ports))}
+	l := &lab{Switch: eostest.New("sw1", ports...), plane: p}
 	l.Changed = func(flows []eostest.Flow) int { return l.program(t, flows) }
-	l.server = clitest.New(t, l.Shell)
+	l.server = clitest.InMemory(t, l.Shell)
 	return l
 }
 
@@ -60,7 +62,7 @@ func fakeLab(t testing.TB) *lab {
 func (l *lab) open(t testing.TB, forwarding []Forwarding) *Driver {
 	t.Helper()
 	d := Open(Config{Updates: true, Forwarding: forwarding, Dial: func(ctx context.Context) (*cli.Session, error) {
-		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login})
+		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login, Dial: l.server.Dial})
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

@@ -16,74 +16,76 @@ import (
 // TestRefusedLine: a line that the switch does not take is its port's error, and the others
 // go on, also when the signal ends and where the setup is repaired.
 func TestRefusedLine(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, setupFor(ports[1], ports[2]))
-	give := func(s uint8) (string, error) {
-		t.Helper()
-		res, err := b.driver.Update(t.Context(), append(to(ports[1], s), to(ports[2], s)...), time.Minute)
-		if !res.Leased {
-			t.Fatalf("%+v, %v", res, err)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.apply(t, setupFor(ports[1], ports[2]))
+		give := func(s uint8) (string, error) {
+			t.Helper()
+			res, err := b.driver.Update(t.Context(), append(to(ports[1], s), to(ports[2], s)...), time.Minute)
+			if !res.Leased {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			return named(err), err
 		}
-		return named(err), err
-	}
-	if _, err := give(9); err != nil {
-		t.Fatal(err)
-	}
-	refuse := func(command string) {
-		b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
-			return "% Invalid input\r\n", strings.HasPrefix(line, command+" csig-"+b.driver.cfg.Forwarding[1].id())
-		}})
-	}
-	for _, command := range []string{"flow", "no flow"} {
-		refuse(command)
-		s := uint8(11)
-		if command == "no flow" {
-			s = 13
+		if _, err := give(9); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := give(s); got != ports[2] {
-			t.Errorf("%s: %v", command, err)
+		refuse := func(command string) {
+			b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+				return "% Invalid input\r\n", strings.HasPrefix(line, command+" csig-"+b.driver.cfg.Forwarding[1].id())
+			}})
 		}
-		b.has(t, ports[1], to(ports[1], s)[0].Intents)
-		b.server.Set(clitest.Faults{})
-		if _, err := give(s); err != nil {
+		for _, command := range []string{"flow", "no flow"} {
+			refuse(command)
+			s := uint8(11)
+			if command == "no flow" {
+				s = 13
+			}
+			if got, err := give(s); got != ports[2] {
+				t.Errorf("%s: %v", command, err)
+			}
+			b.has(t, ports[1], to(ports[1], s)[0].Intents)
+			b.server.Set(clitest.Faults{})
+			if _, err := give(s); err != nil {
+				t.Error(err)
+			}
+			b.has(t, ports[2], to(ports[2], s)[0].Intents)
+		}
+		// Both ports have to be repaired, and one of them cannot.
+		refuse("flow")
+		v, err := parse(strings.Split(b.Running(), "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, port := range ports[1:] {
+			held, _, _ := b.driver.held(v, port)
+			b.Type("directflow", "flow "+sorted(held)[0], "action set vlan 9")
+		}
+		time.Sleep(2 * recheck)
+		err = b.driver.Release(t.Context())
+		if got := named(err); got != ports[2] {
 			t.Error(err)
 		}
-		b.has(t, ports[2], to(ports[2], s)[0].Intents)
-	}
-	// Both ports have to be repaired, and one of them cannot.
-	refuse("flow")
-	v, err := parse(strings.Split(b.Running(), "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, port := range ports[1:] {
-		held, _, _ := b.driver.held(v, port)
-		b.Type("directflow", "flow "+sorted(held)[0], "action set vlan 9")
-	}
-	b.clock += 2 * recheck
-	err = b.driver.Release(t.Context())
-	if got := named(err); got != ports[2] {
-		t.Error(err)
-	}
-	b.has(t, ports[1], b.driver.wanted.Fallback())
-	b.server.Set(clitest.Faults{})
-	if err := b.driver.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-	b.has(t, ports[2], b.driver.wanted.Fallback())
+		b.has(t, ports[1], b.driver.wanted.Fallback())
+		b.server.Set(clitest.Faults{})
+		if err := b.driver.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.has(t, ports[2], b.driver.wanted.Fallback())
+	})
 }
 
 // TestWrittenOtherwise: where the switch writes csig's lines otherwise than it was given them,
 // and would take that for an edit at every update, nothing is written.
 func TestWrittenOtherwise(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.Shown = func(line string) string { return strings.Replace(line, " 0xf80", " mask 0xf80", 1) }
-	before := b.Running()
-	if err := b.driver.Apply(t.Context(), setupFor(ports[1])); err == nil || !strings.Contains(err.Error(), `"match vlan 128 mask 0xf80", which csig did not give`) || b.Running() != before {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.Shown = func(line string) string { return strings.Replace(line, " 0xf80", " mask 0xf80", 1) }
+		before := b.Running()
+		if err := b.driver.Apply(t.Context(), setupFor(ports[1])); err == nil || !strings.Contains(err.Error(), `"match vlan 128 mask 0xf80", which csig did not give`) || b.Running() != before {
+			t.Error(err)
+		}
+	})
 }
 
 // named are the ports that an error names, each once.
@@ -110,13 +112,7 @@ func (b *bench) has(t testing.TB, port string, intents []vlanrules.Intent) {
 
 // TestForeignNear: ports that cannot have their setup as the switch is configured now
 // advertise no bucket any more, neither by an update nor when the signal ends; others go on.
-func TestForeignNear(t *testing.T) { foreignNear(t, false) }
-
-// TestLongForeignNear is TestForeignNear with every row, with an update and with the end of
-// the signal.
-func TestLongForeignNear(t *testing.T) { foreignNear(t, true) }
-
-func foreignNear(t *testing.T, all bool) {
+func TestForeignNear(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lines, undo []string
@@ -129,154 +125,139 @@ func foreignNear(t *testing.T, all bool) {
 		"a TPID":             {[]string{"no mac access-list csig-tpid-Ethernet3_1", "interface " + ports[2], "switchport dot1q ethertype 0x88a8"}, []string{"interface " + ports[2], "no switchport dot1q ethertype"}, false},
 	} {
 		for _, release := range []bool{false, true} {
-			if !all && (release != tc.all || name != "no trunk" && name != "shut down") {
-				continue
-			}
-			b := newBench(t, nil)
-			setup := setupFor(ports[1], ports[2])
-			setup.Signals = setup.Signals[:1]
-			b.apply(t, setup)
-			list := func(s uint8) []vendors.PortUpdate { // S > s is one flow for these
-				out := append(to(ports[1], s), to(ports[2], s)...)
-				for i := range out {
-					out[i].Intents = out[i].Intents[:1]
+			clitest.Run(t, fmt.Sprintf("%s, release %t", name, release), func(t *testing.T) {
+				b := newBench(t, nil)
+				setup := setupFor(ports[1], ports[2])
+				setup.Signals = setup.Signals[:1]
+				b.apply(t, setup)
+				list := func(s uint8) []vendors.PortUpdate { // S > s is one flow for these
+					out := append(to(ports[1], s), to(ports[2], s)...)
+					for i := range out {
+						out[i].Intents = out[i].Intents[:1]
+					}
+					return out
 				}
-				return out
-			}
-			if _, err := b.driver.Update(t.Context(), list(15), time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			b.Type(tc.lines...)
-			before := b.Running()
-			b.clock += 2 * recheck
-			err, want := error(nil), b.driver.wanted.Fallback()
-			if release {
-				err = b.driver.Release(t.Context())
-			} else {
-				_, err = b.driver.Update(t.Context(), list(23), time.Minute)
-			}
-			failed := ports[2]
-			if tc.all {
-				failed = ports[1] + " " + ports[2]
-			} else if !release {
-				want = list(23)[0].Intents
-			}
-			if permanent := (*vendors.PermanentError)(nil); named(err) != failed || !errors.As(err, &permanent) {
-				t.Errorf("%s: %v", name, err)
-			}
-			b.has(t, ports[1], want)
-			b.has(t, ports[2], b.driver.wanted.Fallback())
-			if name == "a TPID" && !strings.Contains(b.Running(), "0x88a8") {
-				t.Errorf("%s: csig took it, of\n%s", name, before)
-			}
-			b.Type(tc.undo...)
-			b.clock += 2 * recheck
-			if _, err := b.driver.Update(t.Context(), list(23), time.Minute); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			b.has(t, ports[2], list(23)[1].Intents)
+				if _, err := b.driver.Update(t.Context(), list(15), time.Minute); err != nil {
+					t.Fatal(err)
+				}
+				b.Type(tc.lines...)
+				before := b.Running()
+				time.Sleep(2 * recheck)
+				err, want := error(nil), b.driver.wanted.Fallback()
+				if release {
+					err = b.driver.Release(t.Context())
+				} else {
+					_, err = b.driver.Update(t.Context(), list(23), time.Minute)
+				}
+				failed := ports[2]
+				if tc.all {
+					failed = ports[1] + " " + ports[2]
+				} else if !release {
+					want = list(23)[0].Intents
+				}
+				if permanent := (*vendors.PermanentError)(nil); named(err) != failed || !errors.As(err, &permanent) {
+					t.Errorf("%s: %v", name, err)
+				}
+				b.has(t, ports[1], want)
+				b.has(t, ports[2], b.driver.wanted.Fallback())
+				if name == "a TPID" && !strings.Contains(b.Running(), "0x88a8") {
+					t.Errorf("%s: csig took it, of\n%s", name, before)
+				}
+				b.Type(tc.undo...)
+				time.Sleep(2 * recheck)
+				if _, err := b.driver.Update(t.Context(), list(23), time.Minute); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				b.has(t, ports[2], list(23)[1].Intents)
+			})
 		}
 	}
 }
 
 // TestInterrupted ends the session at every line of a change, before it is carried out and
 // after: the next update finds what is there and finishes it, and no configuration session stays.
-func TestInterrupted(t *testing.T) { interrupted(t, 17) }
-
-// TestLongInterrupted is TestInterrupted at every line.
-func TestLongInterrupted(t *testing.T) { interrupted(t, 1) }
-
-func interrupted(t *testing.T, step int) {
-	t.Parallel()
-	b := newBench(t, nil)
-	setup := setupFor(ports[1])
-	b.apply(t, setup)
-	give := func(s uint8) error {
-		_, err := b.driver.Update(t.Context(), to(ports[1], s), time.Minute)
-		return err
-	}
-	if err := give(7); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Forget()
-	if err := give(9); err != nil {
-		t.Fatal(err)
-	}
-	lines := len(b.server.Lines())
-	for n := 0; n < lines; n += step {
-		bucket := 10 + uint8(n)%16
-		left := n
-		b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
-		if err := give(bucket); err == nil && left < 0 {
-			t.Errorf("line %d: the session ended, and nothing was said", n)
+func TestInterrupted(t *testing.T) {
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		setup := setupFor(ports[1])
+		b.apply(t, setup)
+		give := func(s uint8) error {
+			_, err := b.driver.Update(t.Context(), to(ports[1], s), time.Minute)
+			return err
 		}
-		b.server.Set(clitest.Faults{})
-		if err := give(bucket); err != nil {
-			t.Fatalf("line %d: %v", n, err)
-		}
-		v, err := parse(strings.Split(b.Running(), "\n"))
-		if err != nil {
+		if err := give(7); err != nil {
 			t.Fatal(err)
 		}
-		held, damaged, _ := b.driver.held(v, ports[1])
-		table, err := b.driver.covers(to(ports[1], bucket)[0].Intents)
-		if err != nil || !b.driver.same(ports[1], table, held) || len(damaged) > 0 {
-			t.Fatalf("line %d: %v %v, %v", n, sorted(held), damaged, err)
+		b.server.Forget()
+		if err := give(9); err != nil {
+			t.Fatal(err)
 		}
-		if s := b.Sessions(); len(s) > 0 {
-			t.Fatalf("line %d: %v stay", n, s)
+		lines := len(b.server.Lines())
+		for n := range lines {
+			bucket := 10 + uint8(n)%16
+			left := n
+			b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { left--; return left < 0 }})
+			if err := give(bucket); err == nil && left < 0 {
+				t.Errorf("line %d: the session ended, and nothing was said", n)
+			}
+			b.server.Set(clitest.Faults{})
+			if err := give(bucket); err != nil {
+				t.Fatalf("line %d: %v", n, err)
+			}
+			v, err := parse(strings.Split(b.Running(), "\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, damaged, _ := b.driver.held(v, ports[1])
+			table, err := b.driver.covers(to(ports[1], bucket)[0].Intents)
+			if err != nil || !b.driver.same(ports[1], table, held) || len(damaged) > 0 {
+				t.Fatalf("line %d: %v %v, %v", n, sorted(held), damaged, err)
+			}
+			if s := b.Sessions(); len(s) > 0 {
+				t.Fatalf("line %d: %v stay", n, s)
+			}
 		}
-	}
-	if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), prefix) {
-		t.Errorf("%v: %s", err, b.Running())
-	}
+		if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), prefix) {
+			t.Errorf("%v: %s", err, b.Running())
+		}
+	})
 }
 
 // TestAtTheSameTime: what another user changes while a session is open is not undone by it.
 func TestAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	b.apply(t, setupFor(ports[1]))
-	once := true
-	b.server.Set(clitest.Faults{After: func(line string) {
-		if strings.HasPrefix(line, "configure session") && once {
-			once = false
-			b.Type("interface Ethernet3/1", "description theirs")
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.apply(t, setupFor(ports[1]))
+		once := true
+		b.server.Set(clitest.Faults{After: func(line string) {
+			if strings.HasPrefix(line, "configure session") && once {
+				once = false
+				b.Type("interface Ethernet3/1", "description theirs")
+			}
+		}})
+		_, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "another user") || len(b.Sessions()) > 0 {
+			t.Errorf("%v, %v", err, b.Sessions())
 		}
-	}})
-	_, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "another user") || len(b.Sessions()) > 0 {
-		t.Errorf("%v, %v", err, b.Sessions())
-	}
-	if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || !strings.Contains(b.Running(), "description theirs") {
-		t.Errorf("%v\n%s", err, b.Running())
-	}
+		if _, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || !strings.Contains(b.Running(), "description theirs") {
+			t.Errorf("%v\n%s", err, b.Running())
+		}
+	})
 }
 
 // TestRepair: what another user changes is seen, and restored by the next update that looks.
 func TestRepair(t *testing.T) {
-	repaired(t, map[string][]string{
+	t.Parallel()
+	for name, lines := range map[string][]string{
 		"an input's TPID": {"interface Ethernet1", "no switchport dot1q ethertype"},
 		"an edited flow":  {"directflow", "flow FLOW", "action set vlan 9"},
 		"the setup's":     {"no mac access-list csig-setup-9900-draft-00-5-c"},
-	})
-}
-
-// TestLongRepair is TestRepair of the rest.
-func TestLongRepair(t *testing.T) {
-	repaired(t, map[string][]string{
 		"a TPID":          {"interface Ethernet2", "no switchport dot1q ethertype"},
 		"a flow gone":     {"directflow", "no flow FLOW"},
 		"a port's record": {"no mac access-list csig-update-Ethernet2"},
 		"an orphan":       {"directflow", "flow csig-01234567-t0-128-3968-125-b0", "priority 30000"},
-	})
-}
-
-func repaired(t *testing.T, breaks map[string][]string) {
-	t.Parallel()
-	for name, lines := range breaks {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+	} {
+		clitest.Run(t, name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.apply(t, setupFor(ports[1]))
 			give := func() {
@@ -309,7 +290,7 @@ func repaired(t *testing.T, breaks map[string][]string) {
 			if ours() == want {
 				t.Fatal("nothing was broken")
 			}
-			b.clock += 2 * recheck
+			time.Sleep(2 * recheck)
 			give()
 			if got := ours(); got != want {
 				t.Errorf("%s\nwant %s", got, want)

@@ -228,14 +228,14 @@ func (d *Driver) inHardware(ctx context.Context, s *script) error {
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it, but for ports that are refused.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.alive() && d.cfg.Now().Sub(d.compared) < recheck {
+	if d.alive() && time.Since(d.compared) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	d.compared = d.cfg.Now()
+	d.compared = time.Now()
 	d.refused = d.refuses(v, tagging(d.wanted))
 	changes, err := Diff(d.setup(v), *d.wanted)
 	if err != nil || len(changes) == 0 {
@@ -306,7 +306,7 @@ const programmed = "Flow programmed"
 // notInHardware is why flows are not in hardware, by the switch's own report, when those
 // that are on their way have had time to.
 func (d *Driver) notInHardware(ctx context.Context, s *script) (map[string]string, error) {
-	for end := d.cfg.Now().Add(d.cfg.Settle); ; {
+	for end := time.Now().Add(settle); ; {
 		lines, err := d.session.Run(ctx, "show directflow detail | json")
 		if err != nil {
 			return nil, err
@@ -330,13 +330,11 @@ func (d *Driver) notInHardware(ctx context.Context, s *script) (map[string]strin
 				waits = waits || !strings.Contains(status, "rejected")
 			}
 		}
-		if !waits || !d.cfg.Now().Before(end) {
+		if !waits || !time.Now().Before(end) {
 			return why, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(d.cfg.Settle / 20):
+		if err := vendors.Wait(ctx, settle/20); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -80,22 +80,22 @@ func (s *shell) inHandler(h *handler, text string, trigger bool) string {
 	return invalid
 }
 
-// Pass has time go by: event handlers look, and act.
+// Pass lets time go by, of the clock that the test has: event handlers look, and act.
 func (c *Switch) Pass(by time.Duration) {
 	for end := by; end > 0; end -= time.Second {
-		step := min(end, time.Second)
-		c.mu.Lock()
-		c.uptime += step
+		time.Sleep(min(end, time.Second))
+		c.lock()
+		up := c.uptime()
 		var due []string
 		for _, name := range slices.Sorted(maps.Keys(c.running.handlers)) {
 			h := c.running.handlers[name]
 			poll, err := strconv.Atoi(h.lines["poll interval"])
 			m := condition.FindStringSubmatch(h.lines["condition"])
-			if err != nil || m == nil || c.uptime-h.seen < time.Duration(poll)*time.Second {
+			if err != nil || m == nil || up-h.seen < time.Duration(poll)*time.Second {
 				continue
 			}
-			h.seen = c.uptime
-			if most, err := strconv.Atoi(m[1]); err == nil && int((c.uptime-c.alive)/time.Second) > most {
+			h.seen = up
+			if most, err := strconv.Atoi(m[1]); err == nil && int((up-c.alive)/time.Second) > most {
 				due = append(due, h.lines["action bash"])
 			}
 		}

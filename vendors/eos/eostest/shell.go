@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Errors of EOS's command line.
@@ -78,17 +79,17 @@ func (s *shell) Do(line string) (string, bool) {
 	if len(w) == 0 {
 		return "", false
 	}
-	s.c.mu.Lock()
+	s.c.lock()
 	defer s.c.mu.Unlock()
 	if s.session != "" && s.c.sessions[s.session] == nil { // another login has ended it
 		gone := s.session
 		s.modes, s.session = nil, ""
 		return "% Error: session " + gone + " does not exist", false
 	}
-	before := s.c.running.text("")
+	in := s.session
 	answer, end := s.do(w, strings.Join(w, " "))
-	if s.c.running.text("") != before {
-		s.c.program()
+	if w[0] != "show" && (in == "" || s.session == "") { // else the session's configuration has changed at most
+		s.c.changed()
 	}
 	return answer, end
 }
@@ -160,7 +161,7 @@ func (s *shell) exec(w []string, text string) string {
 	case text == "enable":
 		return ""
 	case text == alive:
-		s.c.alive = s.c.uptime
+		s.c.alive = s.c.uptime()
 		return ""
 	case text == "configure terminal", text == "configure":
 		s.modes = []mode{{kind: global}}
@@ -209,6 +210,9 @@ func (s *shell) finish(name string, w []string) string {
 	case text == "commit":
 		s.c.running = one.config
 	case timerText.MatchString(text):
+		var h, m, sec int
+		fmt.Sscanf(w[2], "%d:%d:%d", &h, &m, &sec) //nolint:errcheck // it matches
+		one.until = time.Now().Add(time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(sec)*time.Second)
 		one.before, s.c.running, one.config = s.c.running, one.config, one.config.clone()
 		s.session, s.modes = "", nil
 		return ""

@@ -37,14 +37,16 @@ type Switch struct {
 	held     int // flows in hardware, of the last Changed
 	saves    int
 	changes  int
-	uptime   time.Duration
+	started  time.Time
 	alive    time.Duration // the uptime that was noted
+	text     string        // of the running configuration after the last command
 }
 
 // session is one of the configuration.
 type session struct {
 	config *config
 	before *config // where it is on trial
+	until  time.Time
 }
 
 // config is a configuration.
@@ -74,7 +76,7 @@ func New(name string, interfaces ...string) *Switch {
 	for _, i := range interfaces {
 		c.ifaces = append(c.ifaces, &iface{i, map[string]string{"switchport mode": "trunk"}})
 	}
-	return &Switch{Name: name, running: c, sessions: map[string]*session{}, uptime: time.Hour}
+	return &Switch{Name: name, running: c, sessions: map[string]*session{}, started: time.Now().Add(-time.Hour), text: c.text("")}
 }
 
 func (c *config) clone() *config {
@@ -118,29 +120,38 @@ func (c *Switch) Type(lines ...string) {
 	}
 }
 
-// Expire ends the commit timers that run: the switch takes those changes back.
-func (c *Switch) Expire() {
+func (c *Switch) uptime() time.Duration { return time.Since(c.started) }
+
+// lock locks what mu guards, with the changes taken back whose commit timer has ended.
+func (c *Switch) lock() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
-		if s := c.sessions[name]; s.before != nil {
+		if s := c.sessions[name]; s.before != nil && !time.Now().Before(s.until) {
 			c.running = s.before
 			delete(c.sessions, name)
+			c.changed()
 		}
 	}
-	c.program()
+}
+
+// changed hands the flows to the hardware where the running configuration has changed.
+func (c *Switch) changed() {
+	if text := c.running.text(""); text != c.text {
+		c.text = text
+		c.program()
+	}
 }
 
 // Running is the running configuration, as show running-config has it.
 func (c *Switch) Running() string {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	return c.running.text(c.Name)
 }
 
 // Sessions are the names of the configuration sessions that there are.
 func (c *Switch) Sessions() []string {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.sessions))
 }
