@@ -15,6 +15,7 @@ import (
 type handler struct {
 	lines map[string]string // action bash, delay, timeout, poll interval, condition
 	seen  time.Duration     // when it looked last
+	left  string            // the configuration that its action left: it has no effect on that
 }
 
 // handlerKeys are the lines of a handler, in the order in which they are shown.
@@ -86,7 +87,7 @@ func (c *Switch) Pass(by time.Duration) {
 		time.Sleep(min(end, time.Second))
 		c.lock()
 		up := c.uptime()
-		var due []string
+		var due []*handler
 		for _, name := range slices.Sorted(maps.Keys(c.running.handlers)) {
 			h := c.running.handlers[name]
 			poll, err := strconv.Atoi(h.lines["poll interval"])
@@ -95,18 +96,23 @@ func (c *Switch) Pass(by time.Duration) {
 				continue
 			}
 			h.seen = up
-			if most, err := strconv.Atoi(m[1]); err == nil && int((up-c.alive)/time.Second) > most {
-				due = append(due, h.lines["action bash"])
+			if most, err := strconv.Atoi(m[1]); err == nil && int((up-c.alive)/time.Second) > most && h.left != c.text {
+				due = append(due, h)
 			}
 		}
 		c.mu.Unlock()
-		for _, text := range due {
-			if m := action.FindStringSubmatch(text); m != nil {
+		for _, h := range due {
+			if m := action.FindStringSubmatch(h.lines["action bash"]); m != nil {
 				sh := &shell{c: c}
 				for _, line := range strings.Split(m[1], `\n`) {
 					sh.Do(line) // FastCli goes on behind a line that is refused
 				}
 			}
 		}
+		c.lock()
+		for _, h := range due {
+			h.left = c.text
+		}
+		c.mu.Unlock()
 	}
 }

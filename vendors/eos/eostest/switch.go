@@ -83,7 +83,7 @@ func (c *config) clone() *config {
 	out := *c
 	out.flows, out.lists, out.handlers, out.ifaces = map[string]*flow{}, map[string][]string{}, map[string]*handler{}, nil
 	for name, h := range c.handlers {
-		out.handlers[name] = &handler{maps.Clone(h.lines), h.seen}
+		out.handlers[name] = &handler{maps.Clone(h.lines), h.seen, h.left}
 	}
 	for name, f := range c.flows {
 		out.flows[name] = &flow{maps.Clone(f.lines), f.seq}
