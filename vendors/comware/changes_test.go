@@ -63,91 +63,94 @@ func (b *bench) refusedPort(t testing.TB, s uint8, want string) {
 // TestNotInHardware: what the switch configures and has no room for is an error of the
 // port for as long as it has none, and what was there before stays as long.
 func TestNotInHardware(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	room := 2
-	b.Changed = func(list []comwaretest.Port) []int {
-		held := make([]int, len(list))
-		for i := range list {
-			held[i] = min(room, len(list[i].Outbound))
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		room := 2
+		b.Changed = func(list []comwaretest.Port) []int {
+			held := make([]int, len(list))
+			for i := range list {
+				held[i] = min(room, len(list[i].Outbound))
+			}
+			return held
 		}
-		return held
-	}
-	b.apply(t, plain(xge1))
-	for range 3 {
-		_, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute)
-		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge1 || !strings.Contains(err.Error(), "not in hardware") {
+		b.apply(t, plain(xge1))
+		for range 3 {
+			_, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute)
+			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge1 || !strings.Contains(err.Error(), "not in hardware") {
+				t.Error(err)
+			}
+			if got := b.values(t, xge1); got != "125a 4093a 901a 901a" {
+				t.Errorf("the port has %s", got)
+			}
+		}
+		next := Open(b.driver.cfg) // it does not know what an earlier process was told
+		defer next.Close()
+		if _, err := next.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "not in hardware") {
 			t.Error(err)
 		}
-		if got := b.values(t, xge1); got != "125a 4093a 901a 901a" {
+		room = 4
+		b.Settle()
+		b.give(t, to(xge1, 7))
+		if got := b.values(t, xge1); got != "901a 901a" {
 			t.Errorf("the port has %s", got)
 		}
-	}
-	next := Open(b.driver.cfg) // it does not know what an earlier process was told
-	defer next.Close()
-	if _, err := next.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "not in hardware") {
-		t.Error(err)
-	}
-	room = 4
-	b.Settle()
-	b.give(t, to(xge1, 7))
-	if got := b.values(t, xge1); got != "901a 901a" {
-		t.Errorf("the port has %s", got)
-	}
-	room = 1
-	b.Settle()
-	if err := b.driver.Apply(t.Context(), plain(xge1, xge2)); err == nil || !strings.Contains(err.Error(), "port "+xge2+": class") {
-		t.Errorf("Apply: %v", err)
-	}
+		room = 1
+		b.Settle()
+		if err := b.driver.Apply(t.Context(), plain(xge1, xge2)); err == nil || !strings.Contains(err.Error(), "port "+xge2+": class") {
+			t.Errorf("Apply: %v", err)
+		}
+	})
 }
 
 // TestHardwareLosesLater: what was in hardware and is not any more is its port's error, a minute
 // later at most, without a change of its values.
 func TestHardwareLosesLater(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	b.apply(t, plain(xge1, xge2))
-	b.give(t, both(7))
-	b.Changed = func(list []comwaretest.Port) []int { return make([]int, len(list)) }
-	b.Settle()
-	b.clock += recheck
-	if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": class") || !strings.Contains(err.Error(), "port "+xge2+": class") {
-		t.Error(err)
-	}
-	b.Changed = nil
-	b.Settle()
-	b.give(t, both(7))
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1, xge2))
+		b.give(t, both(7))
+		b.Changed = func(list []comwaretest.Port) []int { return make([]int, len(list)) }
+		b.Settle()
+		time.Sleep(recheck)
+		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": class") || !strings.Contains(err.Error(), "port "+xge2+": class") {
+			t.Error(err)
+		}
+		b.Changed = nil
+		b.Settle()
+		b.give(t, both(7))
+	})
 }
 
 // TestOneLineRefused: a line that the switch does not take is that of its port, in an
 // update and in Apply.
 func TestOneLineRefused(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, nil)
-	within := ""
-	refuse := clitest.Faults{Answer: func(line string) (string, bool) {
-		if strings.HasPrefix(line, "qos policy ") {
-			within = line
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		within := ""
+		refuse := clitest.Faults{Answer: func(line string) (string, bool) {
+			if strings.HasPrefix(line, "qos policy ") {
+				within = line
+			}
+			return "Error: not enough resources.\r\n", strings.HasPrefix(line, "classifier ") && within == "qos policy csig-"+xge2
+		}}
+		b.server.Set(refuse)
+		err := b.driver.Apply(t.Context(), plain(xge2, xge1))
+		if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge2 || outbound(b.view(t).Port(xge1)) == "" {
+			t.Errorf("%v", err)
 		}
-		return "Error: not enough resources.\r\n", strings.HasPrefix(line, "classifier ") && within == "qos policy csig-"+xge2
-	}}
-	b.server.Set(refuse)
-	err := b.driver.Apply(t.Context(), plain(xge2, xge1))
-	if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != xge2 || outbound(b.view(t).Port(xge1)) == "" {
-		t.Errorf("%v", err)
-	}
-	b.server.Set(clitest.Faults{})
-	b.apply(t, plain(xge1, xge2))
-	b.give(t, both(6))
-	b.server.Set(refuse)
-	for range 2 {
-		b.refusedPort(t, 7, "not enough resources")
-	}
-	if got := b.values(t, xge2); got != "773a 773a" {
-		t.Errorf("the port has %s", got)
-	}
-	b.server.Set(clitest.Faults{})
-	b.give(t, both(7))
+		b.server.Set(clitest.Faults{})
+		b.apply(t, plain(xge1, xge2))
+		b.give(t, both(6))
+		b.server.Set(refuse)
+		for range 2 {
+			b.refusedPort(t, 7, "not enough resources")
+		}
+		if got := b.values(t, xge2); got != "773a 773a" {
+			t.Errorf("the port has %s", got)
+		}
+		b.server.Set(clitest.Faults{})
+		b.give(t, both(7))
+	})
 }
 
 // TestRefusedRepair: what cannot be restored is an error of its port until it can, also
@@ -174,8 +177,7 @@ func TestRefusedRepair(t *testing.T) {
 			lines: []string{"qos policy theirs", "quit", "interface " + xge2, "service-instance 1", "qos apply policy theirs outbound"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, name, func(t *testing.T) {
 			b := quick(t)
 			b.apply(t, plain(xge1, xge2))
 			b.give(t, both(6))
@@ -184,7 +186,7 @@ func TestRefusedRepair(t *testing.T) {
 			if outbound(held) == policyName(xge2) {
 				values = "125a 4093a"
 			}
-			b.clock += 2 * recheck
+			time.Sleep(2 * recheck)
 			b.refusedPort(t, 7, tc.want)
 			b.refusedPort(t, 8, tc.want)
 			if got := b.view(t); got.Odd["csig-"+xge2] != theirs || fmt.Sprint(*got.Port(xge2)) != fmt.Sprint(*held) || b.values(t, xge2) != values {
@@ -194,7 +196,7 @@ func TestRefusedRepair(t *testing.T) {
 				return
 			}
 			b.Type(tc.end...)
-			b.clock += 2 * recheck
+			time.Sleep(2 * recheck)
 			b.give(t, both(9))
 			if got := b.values(t, xge2); got != "1157a 1157a" {
 				t.Errorf("the port has %s", got)
@@ -202,13 +204,15 @@ func TestRefusedRepair(t *testing.T) {
 		})
 	}
 	// A policy that is not csig's alone stays when csig goes, and is named.
-	b := quick(t)
-	b.apply(t, plain(xge1, xge2))
-	b.Type("qos policy csig-"+xge2, "classifier theirs behavior theirs mode qppb-manipulation")
-	err := b.driver.Remove(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "port "+xge2) || outbound(b.view(t).Port(xge1)) != "" || outbound(b.view(t).Port(xge2)) == "" {
-		t.Errorf("%v\n%s", err, b.Running())
-	}
+	clitest.Run(t, "removed", func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1, xge2))
+		b.Type("qos policy csig-"+xge2, "classifier theirs behavior theirs mode qppb-manipulation")
+		err := b.driver.Remove(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "port "+xge2) || outbound(b.view(t).Port(xge1)) != "" || outbound(b.view(t).Port(xge2)) == "" {
+			t.Errorf("%v\n%s", err, b.Running())
+		}
+	})
 }
 
 // TestPoliciesElsewhere: a policy applied to what leaves ports, in each way that Comware
@@ -223,8 +227,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 		"QoS policy theirs is applied at its outbound direction":       {"interface " + xge1, "qos apply policy theirs outbound dynamic"},
 		"not csig's, so csig leaves it alone: remove the line (classi": {"qos policy csig-" + xge1, "classifier theirs behavior theirs mode qppb-manipulation"},
 	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, want, func(t *testing.T) {
 			b := quick(t)
 			b.Type("qos policy theirs")
 			b.Type(lines...)
@@ -240,139 +243,145 @@ func TestPoliciesElsewhere(t *testing.T) {
 			}
 		})
 	}
-	b := quick(t)
-	b.Type("qos policy theirs", "quit", "qos apply policy theirs global inbound", "qos vlan-policy theirs vlan 10 inbound")
-	b.apply(t, plain(xge1))
-	b.Type("qos apply policy theirs global outbound")
-	b.clock += 2 * recheck
-	if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": a QoS policy that is not csig's") || b.values(t, xge1) != "901a 901a" {
-		t.Errorf("%v, %s", err, b.values(t, xge1))
-	}
+	clitest.Run(t, "while csig updates", func(t *testing.T) {
+		b := quick(t)
+		b.Type("qos policy theirs", "quit", "qos apply policy theirs global inbound", "qos vlan-policy theirs vlan 10 inbound")
+		b.apply(t, plain(xge1))
+		b.Type("qos apply policy theirs global outbound")
+		time.Sleep(2 * recheck)
+		if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": a QoS policy that is not csig's") || b.values(t, xge1) != "901a 901a" {
+			t.Errorf("%v, %s", err, b.values(t, xge1))
+		}
+	})
 }
 
 // TestSharedBehavior: one that several ports use and a user has edited is replaced at each
 // by another that marks the same, and removed.
 func TestSharedBehavior(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	b.apply(t, plain(xge1, xge2))
-	b.give(t, both(7))
-	for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
-		b.Type("traffic behavior csig-i901"+map[string]string{"901b 901b": "a", "901a 901a": "b"}[want], "remark customer-vlan-id 2")
-		b.clock += 2 * recheck
-		if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
-			t.Errorf("%+v: the ports have %s and %s", res, b.values(t, xge1), b.values(t, xge2))
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1, xge2))
+		b.give(t, both(7))
+		for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
+			b.Type("traffic behavior csig-i901"+map[string]string{"901b 901b": "a", "901a 901a": "b"}[want], "remark customer-vlan-id 2")
+			time.Sleep(2 * recheck)
+			if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
+				t.Errorf("%+v: the ports have %s and %s", res, b.values(t, xge1), b.values(t, xge2))
+			}
 		}
-	}
-	// Where a user took both, the ports say which.
-	b.give(t, both(8))
-	b.Type("traffic behavior csig-i901a", "remark customer-vlan-id 2", "quit", "traffic behavior csig-i901b", "remark customer-vlan-id 2", "quit",
-		"traffic classifier theirs", "quit", "traffic classifier theirs2", "quit", "qos policy theirs", "classifier theirs behavior csig-i901a", "classifier theirs2 behavior csig-i901b")
-	b.clock += 2 * recheck
-	if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "both behaviors for its next value are in use") || b.values(t, xge1) != "1029a 1029a" {
-		t.Errorf("%v, %s", err, b.values(t, xge1))
-	}
+		// Where a user took both, the ports say which.
+		b.give(t, both(8))
+		b.Type("traffic behavior csig-i901a", "remark customer-vlan-id 2", "quit", "traffic behavior csig-i901b", "remark customer-vlan-id 2", "quit",
+			"traffic classifier theirs", "quit", "traffic classifier theirs2", "quit", "qos policy theirs", "classifier theirs behavior csig-i901a", "classifier theirs2 behavior csig-i901b")
+		time.Sleep(2 * recheck)
+		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "both behaviors for its next value are in use") || b.values(t, xge1) != "1029a 1029a" {
+			t.Errorf("%v, %s", err, b.values(t, xge1))
+		}
+	})
 }
 
 // TestObjectsAreBounded: changes leave a bounded number of classes and behaviors, on the
 // switch too.
 func TestObjectsAreBounded(t *testing.T) {
-	t.Parallel()
-	sw := comwaretest.New("H3C", xge1, xge2)
-	sw.Type("qinq ethernet-type customer-tag 9900")
-	d := Open(Config{})
-	var lines []string
-	d.offline = &lines
-	type1 := func() {
-		sw.Type(lines...)
-		lines = lines[:0]
-	}
-	var err error
-	if d.view, err = parse(strings.Split(sw.Running(), "\n")); err != nil {
-		t.Fatal(err)
-	}
-	want := plain(xge1, xge2)
-	d.start(&want)
-	if err := d.program(t.Context(), &want); err != nil {
-		t.Fatal(err)
-	}
-	type1()
-	most, cost := 0, 0
-	for i := range 10_000 {
-		u := to([]string{xge1, xge2}[i&1], uint8(i*7%31))
-		u[0].Intents[0].LM, u[0].Intents[1].LM = uint16(1+i/31%60), uint16(1+i/1000%60)
-		if _, err := d.give(t.Context(), &u[0]); err != nil {
+	clitest.Virtual(t, func(t *testing.T) {
+		sw := comwaretest.New("H3C", xge1, xge2)
+		sw.Type("qinq ethernet-type customer-tag 9900")
+		d := Open(Config{})
+		var lines []string
+		d.offline = &lines
+		type1 := func() {
+			sw.Type(lines...)
+			lines = lines[:0]
+		}
+		var err error
+		if d.view, err = parse(strings.Split(sw.Running(), "\n")); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(d.view.Classes)+len(d.view.Behaviors))
-		cost = max(cost, len(lines))
-		if i < 200 {
-			type1()
+		want := plain(xge1, xge2)
+		d.start(&want)
+		if err := d.program(t.Context(), &want); err != nil {
+			t.Fatal(err)
 		}
-		lines = lines[:0]
-		if i == 199 {
-			v, err := parse(strings.Split(sw.Running(), "\n"))
-			if err != nil || fmt.Sprint(v.Classes, v.Behaviors, v.Policies) != fmt.Sprint(d.view.Classes, d.view.Behaviors, d.view.Policies) {
-				t.Fatalf("the switch has something else than csig knows, %v", err)
+		type1()
+		most, cost := 0, 0
+		for i := range 10_000 {
+			u := to([]string{xge1, xge2}[i&1], uint8(i*7%31))
+			u[0].Intents[0].LM, u[0].Intents[1].LM = uint16(1+i/31%60), uint16(1+i/1000%60)
+			if _, err := d.give(t.Context(), &u[0]); err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, len(d.view.Classes)+len(d.view.Behaviors))
+			cost = max(cost, len(lines))
+			if i < 200 {
+				type1()
+			}
+			lines = lines[:0]
+			if i == 199 {
+				v, err := parse(strings.Split(sw.Running(), "\n"))
+				if err != nil || fmt.Sprint(v.Classes, v.Behaviors, v.Policies) != fmt.Sprint(d.view.Classes, d.view.Behaviors, d.view.Policies) {
+					t.Fatalf("the switch has something else than csig knows, %v", err)
+				}
 			}
 		}
-	}
-	// Two ports with a class and a behavior for each of two signals, those that are idle, the
-	// record, and what a change has for a moment.
-	if bound := 2*2*2 + 2*maxIdle + 1; most > bound || len(d.freed) > 2*bound {
-		t.Errorf("%d objects, at most %d are to be; %d names", most, bound, len(d.freed))
-	}
+		// Two ports with a class and a behavior for each of two signals, those that are idle, the
+		// record, and what a change has for a moment.
+		if bound := 2*2*2 + 2*maxIdle + 1; most > bound || len(d.freed) > 2*bound {
+			t.Errorf("%d objects, at most %d are to be; %d names", most, bound, len(d.freed))
+		}
+	})
 }
 
 // TestUsersLine: a line of a user's in csig's policy stays, whatever csig does, and its port
 // has the fallback and is refused by name.
 func TestUsersLine(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	b.apply(t, plain(xge1, xge2))
-	b.give(t, both(7))
-	b.Type("traffic classifier theirs operator and", "quit", "traffic behavior theirs", "quit", "qos policy csig-"+xge1, "classifier theirs behavior theirs")
-	b.clock += 2 * recheck
-	const line = "classifier theirs behavior theirs"
-	refused := func(what string, err error) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "port "+xge1) || !strings.Contains(err.Error(), "remove the line ("+line+")") || !strings.Contains(b.Running(), line) {
-			t.Errorf("%s: %v\n%s", what, err, b.Running())
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1, xge2))
+		b.give(t, both(7))
+		b.Type("traffic classifier theirs operator and", "quit", "traffic behavior theirs", "quit", "qos policy csig-"+xge1, "classifier theirs behavior theirs")
+		time.Sleep(2 * recheck)
+		const line = "classifier theirs behavior theirs"
+		refused := func(what string, err error) {
+			t.Helper()
+			if err == nil || !strings.Contains(err.Error(), "port "+xge1) || !strings.Contains(err.Error(), "remove the line ("+line+")") || !strings.Contains(b.Running(), line) {
+				t.Errorf("%s: %v\n%s", what, err, b.Running())
+			}
 		}
-	}
-	_, err := b.driver.Update(t.Context(), both(8), time.Minute)
-	refused("updated", err)
-	if got := b.values(t, xge2); got == b.values(t, xge1) {
-		t.Errorf("both ports have %s", got)
-	}
-	refused("applied", b.driver.Apply(t.Context(), plain(xge1, xge2)))
-	refused("removed", b.driver.Remove(t.Context()))
+		_, err := b.driver.Update(t.Context(), both(8), time.Minute)
+		refused("updated", err)
+		if got := b.values(t, xge2); got == b.values(t, xge1) {
+			t.Errorf("both ports have %s", got)
+		}
+		refused("applied", b.driver.Apply(t.Context(), plain(xge1, xge2)))
+		refused("removed", b.driver.Remove(t.Context()))
+	})
 }
 
 // TestComparedEachMinute: a port that fails at every update keeps no other from being compared
 // with the setup.
 func TestComparedEachMinute(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	b.apply(t, plain(xge1, xge2))
-	b.give(t, both(7))
-	b.Changed = func(list []comwaretest.Port) []int { // the second port's table is full
-		held := make([]int, len(list))
-		for i := range list {
-			if held[i] = len(list[i].Outbound); list[i].Name == xge2 {
-				held[i] = 0
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1, xge2))
+		b.give(t, both(7))
+		b.Changed = func(list []comwaretest.Port) []int { // the second port's table is full
+			held := make([]int, len(list))
+			for i := range list {
+				if held[i] = len(list[i].Outbound); list[i].Name == xge2 {
+					held[i] = 0
+				}
 			}
+			return held
 		}
-		return held
-	}
-	b.Settle()
-	b.Type("qinq ethernet-type customer-tag 88a8")
-	var err error
-	for n := range 8 {
-		b.clock += recheck / 4
-		_, err = b.driver.Update(t.Context(), both(uint8(8+n%2)), time.Minute)
-	}
-	if err == nil || !strings.Contains(err.Error(), "88a8") {
-		t.Errorf("after two minutes: %v", err)
-	}
+		b.Settle()
+		b.Type("qinq ethernet-type customer-tag 88a8")
+		var err error
+		for n := range 8 {
+			time.Sleep(recheck / 4)
+			_, err = b.driver.Update(t.Context(), both(uint8(8+n%2)), time.Minute)
+		}
+		if err == nil || !strings.Contains(err.Error(), "88a8") {
+			t.Errorf("after two minutes: %v", err)
+		}
+	})
 }

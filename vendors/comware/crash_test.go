@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 
 // TestCrash ends csig at every line of what leads from a setup to another: what it leaves,
@@ -22,8 +23,7 @@ func TestCrash(t *testing.T) {
 	setups := []vendors.Setup{plain(xge1), stale, plain(xge2), other, plain()}
 	for way := range 2 * (len(setups) + 1) {
 		way, isOuter := way/2, way%2 == 1
-		t.Run(fmt.Sprint(way, isOuter), func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, fmt.Sprint(way, isOuter), func(t *testing.T) {
 			b, cut := near(t)
 			b.driver.cfg.Outer = isOuter
 			before := b.Running()
@@ -77,41 +77,43 @@ func TestCrash(t *testing.T) {
 
 // TestCardGone: what was at an interface that is not there any more is removed, too.
 func TestCardGone(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	before := b.Running()
-	b.apply(t, plain(xge1))
-	b.Type("qos policy csig-Ten-GigabitEthernet9/0/1", "classifier csig-i0-128-4094a behavior csig-i125a", "quit", "qos policy csig-their-own", "classifier theirs behavior theirs")
-	if err := b.driver.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.Type("undo qos policy csig-their-own", "undo traffic classifier theirs", "undo traffic behavior theirs")
-	if b.Running() != before {
-		t.Errorf("left:\n%s", b.Running())
-	}
-	// In the middle of a change: it is that port's error.
-	b.apply(t, plain(xge1))
-	if _, err := b.driver.look(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	gone := plain(xge1, "Ten-GigabitEthernet9/0/1")
-	if err := b.driver.program(t.Context(), &gone); err == nil || !strings.Contains(err.Error(), "no such interface any more") {
-		t.Error(err)
-	}
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		before := b.Running()
+		b.apply(t, plain(xge1))
+		b.Type("qos policy csig-Ten-GigabitEthernet9/0/1", "classifier csig-i0-128-4094a behavior csig-i125a", "quit", "qos policy csig-their-own", "classifier theirs behavior theirs")
+		if err := b.driver.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Type("undo qos policy csig-their-own", "undo traffic classifier theirs", "undo traffic behavior theirs")
+		if b.Running() != before {
+			t.Errorf("left:\n%s", b.Running())
+		}
+		// In the middle of a change: it is that port's error.
+		b.apply(t, plain(xge1))
+		if _, err := b.driver.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		gone := plain(xge1, "Ten-GigabitEthernet9/0/1")
+		if err := b.driver.program(t.Context(), &gone); err == nil || !strings.Contains(err.Error(), "no such interface any more") {
+			t.Error(err)
+		}
+	})
 }
 
 // TestFrozen: a series that does not let applied policies change says so, and the signal is
 // not taken for written.
 func TestFrozen(t *testing.T) {
-	t.Parallel()
-	b := quick(t)
-	b.apply(t, plain(xge1))
-	b.Frozen = true
-	var refused *cli.RefusedError
-	var port *vendors.PortError
-	for range 2 {
-		if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); !errors.As(err, &refused) || !errors.As(err, &port) || !strings.Contains(refused.Answer, "cannot be modified") || res.Ops > 0 {
-			t.Errorf("%+v, %v", res, err)
+	clitest.Virtual(t, func(t *testing.T) {
+		b := quick(t)
+		b.apply(t, plain(xge1))
+		b.Frozen = true
+		var refused *cli.RefusedError
+		var port *vendors.PortError
+		for range 2 {
+			if res, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); !errors.As(err, &refused) || !errors.As(err, &port) || !strings.Contains(refused.Answer, "cannot be modified") || res.Ops > 0 {
+				t.Errorf("%+v, %v", res, err)
+			}
 		}
-	}
+	})
 }

@@ -113,7 +113,7 @@ func (m *deadMan) armed(now time.Time) {
 }
 
 // echo sends probes back until the connection is closed.
-func (m *deadMan) echo(conn net.PacketConn, now func() time.Time) {
+func (m *deadMan) echo(conn net.PacketConn) {
 	b := make([]byte, 9000)
 	for {
 		n, from, err := conn.ReadFrom(b)
@@ -121,7 +121,7 @@ func (m *deadMan) echo(conn net.PacketConn, now func() time.Time) {
 			return
 		}
 		sender, ok := from.(*net.UDPAddr)
-		if ok && m.answers(now(), sender.AddrPort().Addr()) {
+		if ok && m.answers(time.Now(), sender.AddrPort().Addr()) {
 			_, _ = conn.WriteTo(b[:n], from) // a probe that is lost is one that failed
 		}
 	}
@@ -168,7 +168,7 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 			return 0, errors.Join(err, d.unarm(ctx))
 		}
 	}
-	m.armed(d.cfg.Now())
+	m.armed(time.Now())
 	return m.times.After, nil
 }
 
@@ -197,10 +197,10 @@ func (d *Driver) listen(times deadTimes) (*deadMan, error) {
 	}
 	if d.dead == nil {
 		m := &deadMan{times: times}
-		if m.conn, err = net.ListenPacket("udp", net.JoinHostPort(host, "0")); err != nil {
+		if m.conn, err = d.cfg.Listen("udp", net.JoinHostPort(host, "0")); err != nil {
 			return nil, fmt.Errorf("listening for the switch's probes: %w", err)
 		}
-		go m.echo(m.conn, d.cfg.Now)
+		go m.echo(m.conn)
 		d.dead = m
 	}
 	d.dead.times = times
@@ -322,7 +322,7 @@ func (d *Driver) RenewDeadMan(ctx context.Context) error {
 	case any:
 		return vendors.ErrDeadManFired
 	}
-	d.dead.renew(d.cfg.Now())
+	d.dead.renew(time.Now())
 	return nil
 }
 
@@ -383,7 +383,7 @@ func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
 	if track == "" || !event || !has["rtm cli-policy "+deadPolicy] || !has["nqa schedule "+nqaEntry+" start-time now lifetime forever"] {
 		return false, false, fmt.Errorf("%w: or another user has removed a part of it (rtm cli-policy %s, its event, track, nqa schedule)", vendors.ErrDeadManFired, deadPolicy)
 	}
-	if m := d.dead; m != nil && m.silent(d.cfg.Now()) {
+	if m := d.dead; m != nil && m.silent(time.Now()) {
 		return false, false, fmt.Errorf("no probe of the switch has reached this process at %s for %v: look for a filter between them", m.conn.LocalAddr(), m.times.found())
 	}
 	return false, left, nil

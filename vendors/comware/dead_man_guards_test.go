@@ -8,48 +8,51 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 
 // TestDeadManCrash ends csig at every line of arming, of arming after it has fired, and of
 // removing it: another process removes all of it.
 func TestDeadManCrash(t *testing.T) {
-	t.Parallel()
-	b, cut := near(t)
-	before := b.Running()
-	for way := range 3 {
-		for line, half := 0, false; ; {
-			b.apply(t, plain(xge1, xge2))
-			if way > 0 {
-				b.pass(b.arm(t, time.Minute))
-				if !b.fallen(t) {
-					t.Fatal("it has not fired")
+	clitest.Virtual(t, func(t *testing.T) {
+		b, cut := near(t)
+		before := b.Running()
+		for way := range 3 {
+			for line, half := 0, false; ; {
+				b.apply(t, plain(xge1, xge2))
+				if way > 0 {
+					b.pass(b.arm(t, time.Minute))
+					if !b.fallen(t) {
+						t.Fatal("it has not fired")
+					}
 				}
-			}
-			cut.left, cut.after = line, half
-			var err error
-			if way < 2 {
-				_, err = b.driver.ArmDeadMan(t.Context(), time.Minute)
-			} else {
-				err = b.driver.Remove(t.Context())
-			}
-			done := cut.left >= 0
-			if cut.left = -1; done != (err == nil) {
-				t.Fatalf("way %d, line %d: %v", way, line, err)
-			}
-			if err := Open(b.driver.cfg).Remove(t.Context()); err != nil || b.Running() != before {
-				t.Fatalf("way %d, line %d: %v, left:\n%s", way, line, err, b.Running())
-			}
-			if half = !half; !half {
-				line++
-			}
-			if done {
-				if line < 15 {
-					t.Errorf("way %d: it was ended at %d lines only", way, line)
+				cut.left, cut.after = line, half
+				var err error
+				if way < 2 {
+					_, err = b.driver.ArmDeadMan(t.Context(), time.Minute)
+				} else {
+					err = b.driver.Remove(t.Context())
 				}
-				break
+				done := cut.left >= 0
+				if cut.left = -1; done != (err == nil) {
+					t.Fatalf("way %d, line %d: %v", way, line, err)
+				}
+				if err := Open(b.driver.cfg).Remove(t.Context()); err != nil || b.Running() != before {
+					t.Fatalf("way %d, line %d: %v, left:\n%s", way, line, err, b.Running())
+				}
+				if half = !half; !half {
+					line++
+				}
+				if done {
+					if line < 15 {
+						t.Errorf("way %d: it was ended at %d lines only", way, line)
+					}
+					break
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestDeadManGuards ends csig at every line of what replaces or removes a dead-man: ports have
@@ -70,8 +73,7 @@ func TestDeadManGuards(t *testing.T) {
 		},
 		"fewer ports": func(b *bench) error { return b.driver.Apply(t.Context(), plain(xge2)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, name, func(t *testing.T) {
 			lines := 0
 			for done := false; !done; lines++ {
 				b, cut := near(t)
@@ -100,10 +102,12 @@ func TestDeadManGuards(t *testing.T) {
 	}
 }
 
-// TestEcho: this process sends probes back in the time after a renewal, and not later.
+// TestEcho: this process sends probes back in the time after a renewal, and not later, by a real
+// socket.
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	b, _ := near(t)
+	b.driver.cfg.Listen = net.ListenPacket
 	b.apply(t, plain(xge1))
 	b.arm(t, time.Minute)
 	c, err := net.Dial("udp", b.driver.dead.conn.LocalAddr().String())
@@ -119,7 +123,7 @@ func TestEcho(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		got := make([]byte, 100)
-		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := c.Read(got); err != nil || string(got[:n]) != want {
@@ -136,7 +140,7 @@ func TestEcho(t *testing.T) {
 		m.mu.Unlock()
 		send("three")
 		got := make([]byte, 100)
-		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := c.Read(got)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -82,8 +81,8 @@ func (d *direct) Close() error {
 func near(t testing.TB) (*bench, *cut) {
 	t.Helper()
 	b := &bench{Switch: comwaretest.New("H3C", xge1, xge2)}
-	c, start := &cut{left: -1}, time.Now()
-	b.driver = Open(Config{Updates: true, Now: func() time.Time { return start.Add(b.clock) }, Dial: func(context.Context) (Session, error) {
+	c := &cut{left: -1}
+	b.driver = Open(Config{Updates: true, Listen: b.listen, Dial: func(context.Context) (Session, error) {
 		return &direct{Shell: b.Shell(), cut: c}, nil
 	}})
 	t.Cleanup(func() { b.driver.Close() })

@@ -20,7 +20,8 @@ type Config struct {
 	Outer   bool // the CSIG tag is the outer one, not the one behind it
 	Updates bool // the operator takes lines of configuration for an update (updates: cli)
 
-	Now func() time.Time // nil: time.Now
+	// Listen opens the socket that the probes of the dead-man come to; nil is net.ListenPacket.
+	Listen func(network, address string) (net.PacketConn, error)
 }
 
 // Session is a login at a command line: a *cli.Session.
@@ -61,8 +62,8 @@ var _ vendors.Driver = (*Driver)(nil)
 
 // Open returns a driver that connects when it is first used.
 func Open(cfg Config) *Driver {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+	if cfg.Listen == nil {
+		cfg.Listen = net.ListenPacket
 	}
 	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}, refused: map[string]error{}, unproved: map[string]bool{}}
 }

@@ -3,6 +3,7 @@ package comware
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -29,16 +31,17 @@ var ports = []string{"Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2", "Te
 // lab is a fake switch with a data plane, and its driver.
 type lab struct {
 	*comwaretest.Switch
-	server *clitest.Server
-	plane  *plane.Plane
-	driver *Driver
-	at     position
+	server  *clitest.Server
+	plane   plane.Hardware
+	driver  *Driver
+	at      position
+	network memnet.Packets // that probes go by
 }
 
 // newLab makes one whose CSIG tag is at a position. Its operator has configured the TPID.
-func newLab(t testing.TB, at position) *lab {
+func newLab(t testing.TB, at position, p plane.Hardware) *lab {
 	t.Helper()
-	l := &lab{Switch: comwaretest.New("H3C", ports...), plane: plane.New(t, len(ports)), at: at}
+	l := &lab{Switch: comwaretest.New("H3C", ports...), plane: p, at: at}
 	l.Changed = func(list []comwaretest.Port) []int { return l.program(t, list) }
 	if at == inner {
 		l.Type("qinq ethernet-type customer-tag 9900")
@@ -47,16 +50,18 @@ func newLab(t testing.TB, at position) *lab {
 			l.Type("interface "+p, "qinq ethernet-type service-tag 9900")
 		}
 	}
-	l.server = clitest.New(t, l.Shell)
+	l.server = clitest.InMemory(t, l.Shell)
 	l.driver = l.open(t)
 	return l
 }
 
+func (l *lab) listen(_, address string) (net.PacketConn, error) { return l.network.Listen(address) }
+
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
-	d := Open(Config{Outer: l.at == outer, Updates: true, Dial: func(ctx context.Context) (Session, error) {
-		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login}, nil)
+	d := Open(Config{Outer: l.at == outer, Updates: true, Listen: l.listen, Dial: func(ctx context.Context) (Session, error) {
+		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login, Dial: l.server.Dial}, nil)
 	}})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
@@ -68,8 +73,9 @@ func (l *lab) open(t testing.TB) *Driver {
 
 // fake is a switch whose CSIG tag is the outer one, for the bench.
 func fake(t testing.TB) qualifytest.Fake {
-	l := newLab(t, outer)
-	return qualifytest.Fake{Plane: l.plane, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
+	p := plane.New(t, len(ports))
+	l := newLab(t, outer, p)
+	return qualifytest.Fake{Plane: p, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
 }
 
 func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake) }

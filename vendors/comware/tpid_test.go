@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 
 // TestTPID: csig sets the TPID where it is the default, changes its own, and gives back
@@ -13,8 +14,7 @@ import (
 func TestTPID(t *testing.T) {
 	t.Parallel()
 	for _, at := range []position{inner, outer} {
-		t.Run(at.String(), func(t *testing.T) {
-			t.Parallel()
+		clitest.Run(t, at.String(), func(t *testing.T) {
 			b := quick(t)
 			b.driver.cfg.Outer = at == outer
 			before := b.Running()
@@ -46,12 +46,12 @@ func TestTPID(t *testing.T) {
 				t.Errorf("0x%04x", is())
 			}
 			set("8100") // another user gives it back: it is repaired
-			b.clock += 2 * recheck
+			time.Sleep(2 * recheck)
 			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == nil {
 				t.Errorf("0x%04x, %+v", is(), res)
 			}
 			set("9700") // or takes it: that is refused, and stays
-			b.clock += 2 * recheck
+			time.Sleep(2 * recheck)
 			if _, err := b.driver.Update(t.Context(), both(8), time.Minute); err == nil || !strings.Contains(err.Error(), "is 0x9700, which csig did not set") {
 				t.Error(err)
 			}

@@ -96,14 +96,14 @@ func (d *Driver) takeOver(ctx context.Context) error {
 // refresh reads the configuration where that is due, and restores what is not as csig left
 // it. What the switch refuses is kept for the updates until then.
 func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if !d.lost() && d.cfg.Now().Sub(d.compared) < recheck {
+	if !d.lost() && time.Since(d.compared) < recheck {
 		return nil
 	}
 	v, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	d.compared = d.cfg.Now()
+	d.compared = time.Now()
 	changes, err := Diff(v.setup(d.at()), *d.setup)
 	if err != nil {
 		return err

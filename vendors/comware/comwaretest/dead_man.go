@@ -18,8 +18,8 @@ import (
 type nqa struct {
 	lines   []string // of its type's view
 	running bool
-	next    time.Duration // its next probe
-	failed  int           // probes one after the other
+	next    time.Time // its next probe
+	failed  int       // probes one after the other
 }
 
 type track struct {
@@ -45,41 +45,38 @@ func number(lines []string, head string) int {
 	return -1
 }
 
-// Pass lets time go by on the switch. Each probe that is due is sent to its address by
-// probe, which gets what the switch's clock says then.
-func (c *Switch) Pass(by time.Duration, probe func(address string, at time.Duration) bool) {
-	c.mu.Lock()
-	end := c.now + by
-	c.mu.Unlock()
-	for c.step(end, probe) {
+// Pass lets time go by, of the clock that the test has. Each probe that is due is sent to its
+// address by probe, which reports whether it came back.
+func (c *Switch) Pass(by time.Duration, probe func(address string) bool) {
+	for end := time.Now().Add(by); c.step(end, probe); {
 	}
 }
 
 // step sends the next probe that is due before the end.
-func (c *Switch) step(end time.Duration, probe func(string, time.Duration) bool) bool {
+func (c *Switch) step(end time.Time, probe func(string) bool) bool {
 	c.mu.Lock()
 	var due *nqa
 	for _, q := range c.nqa {
-		if q.running && q.next <= end && (due == nil || q.next < due.next) {
+		if q.running && !q.next.After(end) && (due == nil || q.next.Before(due.next)) {
 			due = q
 		}
 	}
 	if due == nil {
-		c.now = end
 		c.mu.Unlock()
+		time.Sleep(time.Until(end))
 		return false
 	}
-	c.now = due.next
-	at, address := c.now, ""
+	at, address := due.next, ""
 	for _, l := range due.lines {
 		if text, ok := strings.CutPrefix(l, "destination ip "); ok {
 			address = net.JoinHostPort(text, fmt.Sprint(number(due.lines, "destination port ")))
 		}
 	}
 	c.mu.Unlock()
-	ok := probe(address, at)
+	time.Sleep(time.Until(at))
+	ok := probe(address)
 	c.mu.Lock()
-	due.next += time.Duration(number(due.lines, "frequency ")) * time.Millisecond
+	due.next = due.next.Add(time.Duration(number(due.lines, "frequency ")) * time.Millisecond)
 	if due.failed++; ok {
 		due.failed = 0
 	}
@@ -152,7 +149,7 @@ func (s *shell) monitoring(w []string, undo bool) string {
 		if number(q.lines, "destination port ") < 0 || number(q.lines, "frequency ") <= 0 {
 			return "The operation is not complete."
 		}
-		q.running, q.next, q.failed = true, c.now, 0
+		q.running, q.next, q.failed = true, time.Now(), 0
 	case w[0] == "track" && len(w) == 2 && undo:
 		n := number(w[1:], "")
 		if c.tracks[n] == nil {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
@@ -67,7 +66,6 @@ type Switch struct {
 	nqa       map[string]*nqa // by administrator and tag
 	tracks    map[int]*track
 	rtm       map[string]*rtm
-	now       time.Duration // since it was made
 	saves     int
 	changes   int
 	text      string // of the configuration after the last command
