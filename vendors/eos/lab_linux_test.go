@@ -48,7 +48,9 @@ func fake(t testing.TB) qualifytest.Fake {
 
 func TestQualify(t *testing.T) { qualifytest.Healthy(t, fake) }
 
-func TestLongQualify(t *testing.T) { qualifytest.Faulty(t, fake) }
+// TestLongQualify has the bench judge the driver by all that it can, and with a table that is full.
+// It finds other faults whatever the driver does: those of comware's switch.
+func TestLongQualify(t *testing.T) { qualifytest.FaultyTable(t, fake) }
 
 func fakeLab(t testing.TB, p plane.Hardware) *lab {
 	t.Helper()

@@ -22,7 +22,7 @@ var (
 // Open returns a driver that connects when it is first used.
 func Open(p setuponly.Platform, m *Model, cfg Config) *Driver {
 	s := &session{cfg: cfg, model: m}
-	return &Driver{setuponly.Open(p, s, nil), s}
+	return &Driver{setuponly.Open(p, s), s}
 }
 
 // Probe finds out what the switch is, and whether it takes changes back that are not

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
@@ -69,7 +70,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
-	d.want, d.read, d.left = &want, d.now(), errors.Join(append(left, bad...)...)
+	d.want, d.read, d.left = &want, time.Now(), errors.Join(append(left, bad...)...)
 	return d.left
 }
 

@@ -36,7 +36,6 @@ const recheck = time.Minute
 type Driver struct {
 	platform Platform
 	sw       Switch
-	now      func() time.Time
 
 	want *vendors.Setup  // what the switch is to have; nil until Apply or the first Update
 	read time.Time       // when it was seen to have that
@@ -49,12 +48,9 @@ var (
 	_ vendors.MTUSetter = (*Driver)(nil)
 )
 
-// Open returns a driver, which takes the switch over; now is nil for time.Now.
-func Open(p Platform, sw Switch, now func() time.Time) *Driver {
-	if now == nil {
-		now = time.Now
-	}
-	return &Driver{platform: p, sw: sw, now: now}
+// Open returns a driver, which takes the switch over.
+func Open(p Platform, sw Switch) *Driver {
+	return &Driver{platform: p, sw: sw}
 }
 
 // Close ends the session; what is configured stays.
@@ -254,7 +250,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		if err := vendors.TakeOver(ctx, d, func() bool { return d.want != nil }); err != nil {
 			return res, err
 		}
-	case d.now().Sub(d.read) >= recheck:
+	case time.Since(d.read) >= recheck:
 		have, err := d.Observe(ctx)
 		if err != nil {
 			return res, err
@@ -280,7 +276,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 			res.Ports, res.Ops = len(left), 1
 			res.NoteRepairs(left)
 		}
-		d.read = d.now()
+		d.read = time.Now()
 	}
 	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // nothing is advertised that could be too old
 	return res, d.left

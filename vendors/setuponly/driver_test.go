@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -108,7 +109,7 @@ func TestAnyOrder(t *testing.T) {
 	}, 20, func(t *testing.T) vendorstest.Lab {
 		m := newMemory()
 		return vendorstest.Lab{
-			Driver: Open(platform, m, nil),
+			Driver: Open(platform, m),
 			State:  func(testing.TB) string { return m.state() },
 			Writes: func(testing.TB) int { return m.writes },
 			Frames: func(testing.TB, vendors.Setup) string {
@@ -133,7 +134,7 @@ func TestRefuses(t *testing.T) {
 		m := newMemory()
 		s := setup(0x88a8, "p1", "p2")
 		tc.change(&s)
-		err := Open(platform, m, nil).Apply(t.Context(), s)
+		err := Open(platform, m).Apply(t.Context(), s)
 		if !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), tc.want) || m.writes > 0 {
 			t.Errorf("%s: %v, %d writes; want %s", name, err, m.writes, tc.want)
 		}
@@ -143,48 +144,50 @@ func TestRefuses(t *testing.T) {
 // TestDrift: what another program changes is restored, once a minute, and what it changed
 // when csig goes stays.
 func TestDrift(t *testing.T) {
-	m, now := newMemory(), time.Now()
-	d := Open(platform, m, func() time.Time { return now })
-	if err := d.Apply(t.Context(), setup(0x88a8, "p1", "p2")); err != nil {
-		t.Fatal(err)
-	}
-	m.Ports[0].TPID = ""
-	if have, err := d.Observe(t.Context()); err != nil || have.Ports[0].Damaged != "its TPID is the default, and was 88a8" || have.Ports[1].Damaged != "" {
-		t.Errorf("%+v, %v", have, err)
-	}
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || !res.Leased || m.Ports[0].TPID != "" {
-		t.Errorf("at once: %+v, %v", res, err)
-	}
-	now = now.Add(recheck)
-	m.fail = errors.New("busy")
-	if res, err := d.Update(t.Context(), nil, time.Minute); err == nil || res.Leased {
-		t.Errorf("a failed repair: %+v, %v", res, err)
-	}
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired == nil || m.Ports[0].TPID != "88a8" {
-		t.Errorf("after a minute: %+v, %v", res, err)
-	}
-	writes := m.writes
-	now = now.Add(recheck)
-	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || m.writes != writes {
-		t.Errorf("with nothing to do: %+v, %v, %d writes", res, err, m.writes-writes)
-	}
-	m.Ports[1].TPID = "9200"
-	if err := d.Remove(t.Context()); err != nil || m.Ports[0].TPID != "" || m.Ports[1].TPID != "9200" || m.Record != "" {
-		t.Errorf("%v: %s", err, m.state())
-	}
-	if _, err := d.Update(t.Context(), []vendors.PortUpdate{{Port: "p1", Intents: []vlanrules.Intent{{Action: vlanrules.Update}}}}, time.Minute); err == nil || !strings.Contains(err.Error(), "nothing matches the PCP") {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		d := Open(platform, m)
+		if err := d.Apply(t.Context(), setup(0x88a8, "p1", "p2")); err != nil {
+			t.Fatal(err)
+		}
+		m.Ports[0].TPID = ""
+		if have, err := d.Observe(t.Context()); err != nil || have.Ports[0].Damaged != "its TPID is the default, and was 88a8" || have.Ports[1].Damaged != "" {
+			t.Errorf("%+v, %v", have, err)
+		}
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || !res.Leased || m.Ports[0].TPID != "" {
+			t.Errorf("at once: %+v, %v", res, err)
+		}
+		time.Sleep(recheck)
+		m.fail = errors.New("busy")
+		if res, err := d.Update(t.Context(), nil, time.Minute); err == nil || res.Leased {
+			t.Errorf("a failed repair: %+v, %v", res, err)
+		}
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired == nil || m.Ports[0].TPID != "88a8" {
+			t.Errorf("after a minute: %+v, %v", res, err)
+		}
+		writes := m.writes
+		time.Sleep(recheck)
+		if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || res.Repaired != nil || m.writes != writes {
+			t.Errorf("with nothing to do: %+v, %v, %d writes", res, err, m.writes-writes)
+		}
+		m.Ports[1].TPID = "9200"
+		if err := d.Remove(t.Context()); err != nil || m.Ports[0].TPID != "" || m.Ports[1].TPID != "9200" || m.Record != "" {
+			t.Errorf("%v: %s", err, m.state())
+		}
+		if _, err := d.Update(t.Context(), []vendors.PortUpdate{{Port: "p1", Intents: []vlanrules.Intent{{Action: vlanrules.Update}}}}, time.Minute); err == nil || !strings.Contains(err.Error(), "nothing matches the PCP") {
+			t.Error(err)
+		}
+	})
 }
 
 // TestTakenOver: another process continues with the setup that it finds, and knows what was
 // there before.
 func TestTakenOver(t *testing.T) {
 	m := newMemory()
-	if err := Open(platform, m, nil).Apply(t.Context(), setup(0x88a8, "p1", "p2")); err != nil {
+	if err := Open(platform, m).Apply(t.Context(), setup(0x88a8, "p1", "p2")); err != nil {
 		t.Fatal(err)
 	}
-	d := Open(platform, m, nil)
+	d := Open(platform, m)
 	if res, err := d.Update(t.Context(), nil, time.Minute); err != nil || !res.Leased {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -201,7 +204,7 @@ func TestTakenOver(t *testing.T) {
 func TestMTU(t *testing.T) {
 	for _, with := range []string{"rollback", "off"} {
 		m := newMemory()
-		d := Open(platform, m, nil)
+		d := Open(platform, m)
 		for _, port := range []string{"p1", "p2"} {
 			for _, mtu := range []int{9100, 9200} {
 				if err := d.SetMTU(t.Context(), port, mtu); err != nil {
@@ -244,7 +247,7 @@ func TestBrokenRecord(t *testing.T) {
 	} {
 		m := newMemory()
 		m.Record = text
-		d := Open(platform, m, nil)
+		d := Open(platform, m)
 		have, err := d.Observe(t.Context())
 		if err != nil || have.Damaged == "" || strings.ContainsRune(have.Damaged, '\x1b') {
 			t.Errorf("%s: %+v, %v", name, have, err)
@@ -262,7 +265,7 @@ func TestBrokenRecord(t *testing.T) {
 // it as done.
 func TestTrial(t *testing.T) {
 	m := newMemory()
-	d := Open(platform, m, nil)
+	d := Open(platform, m)
 	if err := d.Apply(t.Context(), setup(0x88a8, "p1")); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +277,7 @@ func TestTrial(t *testing.T) {
 		"SetMTU":  func() error { return d.SetMTU(t.Context(), "p1", 1500) },
 		"MTUs":    func() error { _, err := d.MTUs(t.Context()); return err },
 		"Observe": func() error { _, err := d.Observe(t.Context()); return err },
-		"Update":  func() error { _, err := Open(platform, m, nil).Update(t.Context(), nil, time.Minute); return err },
+		"Update":  func() error { _, err := Open(platform, m).Update(t.Context(), nil, time.Minute); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "on trial") || errors.As(err, new(*vendors.PermanentError)) {
 			t.Errorf("%s: %v", name, err)

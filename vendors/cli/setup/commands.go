@@ -50,7 +50,7 @@ func (d *Dialect) Commands(have, want vendors.Setup) ([]byte, error) {
 			}
 		}
 	}
-	driver := setuponly.Open(d.Platform, p, nil)
+	driver := setuponly.Open(d.Platform, p)
 	if len(have.Ports) > 0 && have.TPID != 0 {
 		if err := driver.Apply(context.Background(), have); err != nil {
 			return nil, err

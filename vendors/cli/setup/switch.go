@@ -24,7 +24,7 @@ var _ setuponly.Switch = (*Switch)(nil)
 func Open(d *Dialect, inner bool, dial func(ctx context.Context) (*cli.Session, error)) *setuponly.Driver {
 	p := d.Platform
 	p.Inner = inner
-	return setuponly.Open(p, &Switch{Dialect: d, dial: dial}, nil)
+	return setuponly.Open(p, &Switch{Dialect: d, dial: dial})
 }
 
 // connect opens a session, where there is none.
