@@ -195,6 +195,19 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestOwnPrompt: the prompt of a view is the device's own, however long csig was held up.
+func TestOwnPrompt(t *testing.T) {
+	clitest.Virtual(t, func(t *testing.T) {
+		c := dial(t, newToy(t))
+		for last, own := range map[string]bool{"<sw-1.lab>": true, "[sw-1.lab-classifier-a]": true, "[~sw-1.lab-100GE1/0/1]": true, "<sw-2.lab>": false, "[other-view]": false} {
+			c.wire.last = []byte("text\r\n" + last)
+			if err := c.waits(); (err == nil) != own {
+				t.Errorf("%s: %v", last, err)
+			}
+		}
+	})
+}
+
 func TestContext(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
 		s := newToy(t)

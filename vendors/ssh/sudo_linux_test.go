@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,7 +148,11 @@ func TestSudoAgain(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := behindSudo(t, sshtest.Account{Over: fakeSudo(t, row.sudo)}, row.extra...)
-			err := refused(t, s, Config{Timeout: 5 * time.Second})
+			cfg := Config{} // sudo has the time that a busy machine takes
+			if slices.Contains(row.errs, "no answer for 5s") {
+				cfg.Timeout = 5 * time.Second
+			}
+			err := refused(t, s, cfg)
 			if final := (*SudoError)(nil); errors.As(err, &final) {
 				t.Errorf("it is not worth another try: %v", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,17 @@ func LogsIn(how string) bool {
 // Its login has a password where a key would not be asked for.
 func Hostile(t testing.TB, how string) *Server {
 	t.Helper()
+	return hostile(t, how, Listen)
+}
+
+// HostileInMemory is Hostile without a socket: clients connect by its Dial.
+func HostileInMemory(t testing.TB, how string) *Server {
+	t.Helper()
+	return hostile(t, how, InMemory)
+}
+
+func hostile(t testing.TB, how string, listen func(testing.TB, *ssh.ServerConfig, func(net.Conn)) *Listener) *Server {
+	t.Helper()
 	if !slices.Contains(Hostilities, how) {
 		t.Fatalf("no hostility %q", how)
 	}
@@ -47,8 +59,8 @@ func Hostile(t testing.TB, how string) *Server {
 			}
 		}
 	}
-	l := Listen(t, cfg, func(conn net.Conn) { serveHostile(conn, cfg, how) })
-	return &Server{Address: l.Address, Dir: l.Dir, Login: l.Login}
+	l := listen(t, cfg, func(conn net.Conn) { serveHostile(conn, cfg, how) })
+	return &Server{Address: l.Address, Dir: l.Dir, Login: l.Login, Dial: l.Dial}
 }
 
 func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {
@@ -67,6 +79,8 @@ func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {
 		return
 	}
 	go ssh.DiscardRequests(requests)
+	var all sync.WaitGroup
+	defer all.Wait()
 	for open := range channels {
 		if how == "no channel" {
 			continue // no answer to it, ever
@@ -75,7 +89,7 @@ func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {
 		if err != nil {
 			return
 		}
-		go func() {
+		all.Go(func() {
 			if open.ChannelType() != "session" {
 				misbehave(ch, how)
 				return
@@ -83,10 +97,10 @@ func serveHostile(conn net.Conn, cfg *ssh.ServerConfig, how string) {
 			for r := range asked {
 				_ = r.Reply(true, nil)
 				if r.Type == "exec" {
-					go misbehave(ch, how)
+					all.Go(func() { misbehave(ch, how) })
 				}
 			}
-		}()
+		})
 	}
 }
 

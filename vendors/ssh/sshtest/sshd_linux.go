@@ -5,6 +5,7 @@ package sshtest
 
 import (
 	"bufio"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
@@ -30,6 +31,9 @@ type Server struct {
 	Address string // an IP address
 	Login   inventory.SSH
 	Dir     string // its files, and the client's
+
+	// Dial connects to one in memory; nil: the network does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	cmd *exec.Cmd
 }
