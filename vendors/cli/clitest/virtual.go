@@ -18,3 +18,6 @@ func Run(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { Virtual(t, test) })
 }
+
+// Some is how many of n samples a test takes: fewer with the race detector.
+func Some(n int) int { return max(1, n/slower) }
