@@ -17,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -125,20 +126,12 @@ func (l *lab) exchange(t testing.TB, port int, tags []uint16) []uint16 {
 	return out
 }
 
-// model is what a port with these intents makes of a tag, from the draft's text (draft-00
-// §5.4). VIDs 0 and 4095 are no classifier's.
+// model is vendorstest.Model, but for VIDs 0 and 4095, which are no classifier's.
 func model(intents []vlanrules.Intent, tci uint16) uint16 {
-	t, s := tci>>13, uint8(tci>>7&31)
-	for _, in := range intents {
-		worse := in.S < s
-		if t >= 2 { // the delays are aggregated by max
-			worse = in.S > s
-		}
-		if in.Action == vlanrules.Update && t == uint16(in.Signal) && worse && tci&0xfff != 0 && tci&0xfff != 0xfff {
-			return tci&0xf000 | uint16(in.S)<<7 | in.LM
-		}
+	if vid := tci & 0xfff; vid == 0 || vid == 0xfff {
+		return tci
 	}
-	return tci
+	return vendorstest.Model(quantize.Draft00, intents, tci)
 }
 
 func update(names ...string) (list []vendors.PortSetup) {

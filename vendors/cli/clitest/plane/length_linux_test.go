@@ -2,10 +2,10 @@ package plane
 
 import "testing"
 
-// TestLongest: frames are dropped from one byte too many on, whatever tags they have.
-func TestLongest(t *testing.T) { either(t, testLongest) }
+// TestFrameLength: frames are dropped from one byte too many on, whatever tags they have.
+func TestFrameLength(t *testing.T) { either(t, testFrameLength) }
 
-func testLongest(t *testing.T, p Hardware) {
+func testFrameLength(t *testing.T, p Hardware) {
 	if _, err := p.Program([]Port{{Outer: outer, Inner: inner}, {Outer: outer, Inner: inner, Longest: 1600}}); err != nil {
 		t.Fatal(err)
 	}
