@@ -19,6 +19,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
 // logged is a log whose lines are looked at.
@@ -52,7 +53,7 @@ func (l *logged) entry() *logrus.Entry {
 }
 
 // free are so many addresses of this machine where nothing listens.
-func free(t *testing.T, n int) (addr []string) {
+func free(t testing.TB, n int) (addr []string) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +105,7 @@ func newCluster(t *testing.T) *cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(s.Close)
+		t.Cleanup(sync.OnceFunc(s.Close))
 		c.nodes, c.logs = append(c.nodes, s), append(c.logs, l)
 	}
 	return c
@@ -127,18 +128,27 @@ func (c *cluster) connect(t *testing.T, at string, conf *tls.Config, name string
 // await waits until something is so.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) { // between looks
+	for end := time.Now().Add(2 * patience); !is(); time.Sleep(5 * time.Millisecond) { // between looks
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
 	}
 }
 
-// TestHandshakes: at the address of the nodes and at that of clients, who is not listed there is
-// refused in the handshake, with one line that has the names of its certificate and its address.
-func TestHandshakes(t *testing.T) {
+// TestCluster has three nodes do what belongs to NATS: who may connect and what for, and that they keep
+// what one of them has lost.
+func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	t.Run("handshakes", c.handshakes)
+	t.Run("roles", c.roles)
+	t.Run("silent clients", c.silentClients)
+	t.Run("a lost node", c.lostNode)
+}
+
+// handshakes: at the address of the nodes and at that of clients, who is not listed there is
+// refused in the handshake, with one line that has the names of its certificate and its address.
+func (c *cluster) handshakes(t *testing.T) {
 	foreign := tlstest.New(t)
 	cert, key := c.ours.Expire("c2")
 	expired, err := tls.LoadX509KeyPair(cert, key)
@@ -211,10 +221,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestRoles: what a node, a client and an observer may do at three nodes.
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+// roles: what a node, a client and an observer may do at three nodes.
+func (c *cluster) roles(t *testing.T) {
 	at := map[string]*nats.Conn{}
 	for i, role := range []string{"client c7", "client c8", "observer prom"} {
 		_, name, _ := strings.Cut(role, " ")
@@ -234,17 +242,16 @@ func TestRoles(t *testing.T) {
 	t.Cleanup(node.Close)
 	at["c1"] = node
 
-	three := func(c *Config) { c.Replicas = 3; c.Term = 12 * MinTerm }
-	first := opened(t, node, "c1", three)
+	first := opened(t, onNATS(t, node, 3), "c1", unending)
 	await(t, "the stores are not created", func() bool {
-		ctx, done := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, done := context.WithTimeout(t.Context(), patience)
 		defer done()
-		_, _, err := first.bucket(ctx)
+		_, err := first.bucket(ctx)
 		if err == nil {
 			_, err = first.configs(ctx)
 		}
 		if err == nil {
-			_, err = first.journalStream(ctx)
+			_, err = first.journalBucket(ctx)
 		}
 		if err == nil {
 			err = errors.Join(first.PublishStatus(ctx, "leaf1", []byte("{}")), first.PublishEvent(ctx, Event{Device: "leaf1"}))
@@ -253,19 +260,34 @@ func TestRoles(t *testing.T) {
 	})
 
 	// A client owns a device, as nodes do; what it asks of another's is in its own name.
-	member := opened(t, at["c7"], "c7", three)
-	lease, _, err := member.Own(t.Context(), "leaf1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	member := opened(t, onNATS(t, at["c7"], 3), "c7", unending)
+	lease := taken(t, member)
 	if err := lease.KeepConfig(t.Context(), []byte("x")); err != nil {
 		t.Error("a client keeps a configuration:", err)
 	}
-	if err := member.AppendJournal(t.Context(), "20260101T000000Z-aa", 0, []byte("y"), api.Operator{}); err != nil {
+	if all, err := lease.Configs(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("a client reads %d configurations: %v", len(all), err)
+	}
+	const id = "20260101T000000Z-aa"
+	if err := member.AppendJournal(t.Context(), id, 0, []byte("y"), api.Operator{}); err != nil {
 		t.Error("a client keeps a journal:", err)
+	}
+	if list, err := member.Journals(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("a client lists %d journals: %v", len(list), err)
+	}
+	// With replicas NATS has another error for a compare-and-set that is late.
+	journal, err := first.journalBucket(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Update(t.Context(), kv.Entry{Key: id, Value: []byte("z")}, 0); !isStale(err) {
+		t.Errorf("at a revision of before: %v", err)
 	}
 	if err := errors.Join(member.PublishStatus(t.Context(), "leaf1", []byte("{}")), member.PublishEvent(t.Context(), Event{Device: "leaf1"})); err != nil {
 		t.Error("a client publishes:", err)
+	}
+	if text, err := member.Status(t.Context(), "leaf1"); err != nil || string(text) != "{}" {
+		t.Errorf("a client reads a status: %q, %v", text, err)
 	}
 	ln, err := first.Listen("leaf2")
 	if err != nil {
@@ -351,16 +373,17 @@ func TestRoles(t *testing.T) {
 	if m, err := sub.NextMsg(30 * time.Second); err != nil || m.Subject != "csig_status.leaf1" || !bytes.Equal(m.Data, []byte("{}")) {
 		t.Errorf("an observer hears a status: %v, %v", m, err)
 	}
-	if _, err := first.js.Stream(t.Context(), stream); err != nil {
-		t.Error("the owners' store: ", err)
+	if b, err := first.bucket(t.Context()); err != nil || b.Epoch() != lease.Token.Epoch {
+		t.Errorf("the owners' store: %+v, %v", b, err)
+	}
+	if err := lease.Close(t.Context(), false); err != nil {
+		t.Error(err)
 	}
 }
 
-// TestSilentClients: connections that do not say who they are keep no client out, nor do those of
+// silentClients: connections that do not say who they are keep no client out, nor do those of
 // one certificate.
-func TestSilentClients(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+func (c *cluster) silentClients(t *testing.T) {
 	for range 2 * maxClients {
 		conn, err := net.Dial("tcp", c.clients[0])
 		if err != nil {
@@ -387,4 +410,30 @@ func TestSilentClients(t *testing.T) {
 		_, err := c.connect(t, c.clients[0], certified(t, c.ours, "c8"), "c8")
 		return err == nil
 	})
+}
+
+// lostNode: the others keep what a node has lost, here who gave a device up, and a server of another
+// authority has nothing of it.
+func (c *cluster) lostNode(t *testing.T) {
+	foreign := tlstest.New(t)
+	stranger, err := Serve(t.Context(), ServerConfig{
+		Name: "c4", Dir: t.TempDir(), Listen: free(t, 1)[0], TLS: certified(t, foreign, "c4", "localhost"), Log: quiet(),
+		Peers: []Peer{{"c1", c.routes[0]}, {"c2", c.routes[1]}, {"c3", c.routes[2]}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stranger.Close)
+	l := taken(t, opened(t, onNATS(t, connected(t, c.nodes[0]), 3), "c1", unending))
+	if err := l.Close(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[0].Close()
+	next, _ := own(t, opened(t, onNATS(t, connected(t, c.nodes[1]), 3), "c2", func(c *Config) { c.Term = 8 * MinTerm }))
+	if !next.GivenUp || next.Token.Epoch != l.Token.Epoch || next.Token.Revision <= l.Token.Revision {
+		t.Errorf("beside a server that is lost: %+v after %+v", next.Token, l.Token)
+	}
+	if n := stranger.now().NumRoutes(); n != 0 {
+		t.Errorf("a server of another authority has %d routes", n)
+	}
 }

@@ -2,14 +2,13 @@ package owner
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
 // BenchmarkConfirm is how many confirmations of owners three servers take in a second, each of
@@ -17,15 +16,7 @@ import (
 // as four a device in each term.
 func BenchmarkConfirm(b *testing.B) {
 	const keys, watched = 1000, 10 * time.Second
-	addr := make([]string, 3)
-	for i := range addr { // free ones
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		addr[i] = l.Addr().String()
-		l.Close()
-	}
+	addr := free(b, 3)
 	var servers []*Server
 	for i := range addr {
 		s, err := Serve(b.Context(), ServerConfig{Name: addr[i], Dir: b.TempDir(), Listen: addr[i], Peers: peersAt(slices.Delete(slices.Clone(addr), i, i+1)...), Log: quiet()})
@@ -35,18 +26,13 @@ func BenchmarkConfirm(b *testing.B) {
 		b.Cleanup(s.Close)
 		servers = append(servers, s)
 	}
-	nc, err := servers[0].Connect("c1", quiet())
+	s, err := Open(connected(b, servers[0]), Config{Name: "c1", Term: 30 * time.Second, Replicas: 3, Log: quiet()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(nc.Close)
-	s, err := Open(nc, Config{Name: "c1", Term: 30 * time.Second, Replicas: 3, Log: quiet()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	var kv jetstream.KeyValue
+	var on kv.Bucket
 	for end := time.Now().Add(time.Minute); ; { // the servers find each other
-		if kv, _, err = s.bucket(b.Context()); err == nil {
+		if on, err = s.bucket(b.Context()); err == nil {
 			break
 		}
 		if time.Now().After(end) {
@@ -63,11 +49,7 @@ func BenchmarkConfirm(b *testing.B) {
 				k, revision := fmt.Sprint("leaf", i), &revisions[i]
 				for time.Since(began) < watched {
 					var err error
-					if *revision == 0 {
-						*revision, err = kv.Create(b.Context(), k, s.value("c1", nil))
-					} else {
-						*revision, err = kv.Update(b.Context(), k, s.value("c1", nil), *revision)
-					}
+					*revision, err = on.Update(b.Context(), kv.Entry{Key: k, Value: s.value("c1", nil)}, *revision)
 					if err != nil {
 						b.Error(err)
 						return

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
 // configs is the bucket of the devices' configurations: fleet files of one device, which name
@@ -24,35 +24,51 @@ const (
 // ErrNoConfig is a device whose configuration was never kept.
 var ErrNoConfig = errors.New("no configuration is kept")
 
-func (s *Store) configs(ctx context.Context) (jetstream.KeyValue, error) {
-	return s.open(ctx, jetstream.KeyValueConfig{
-		Bucket: configs, Description: "what csig apply gave each device (csig)", History: kept, MaxValueSize: configLimit,
-	})
+func (s *Store) configs(ctx context.Context) (kv.Bucket, error) {
+	return s.kv.Open(ctx, kv.Config{Name: configs, Description: "what csig apply gave each device (csig)", History: kept, MaxValue: configLimit})
 }
 
 // Config is the configuration that a device has; none is where it has none any more, and
 // ErrNoConfig where none was ever kept.
 func (l *Lease) Config(ctx context.Context) ([]byte, error) {
+	e, err := l.inForce(ctx)
+	return e.Value, err
+}
+
+// Applied is when the configuration in force was kept, by the clock of the store; zero where none was.
+func (l *Lease) Applied(ctx context.Context) (time.Time, error) {
+	e, err := l.inForce(ctx)
+	if errors.Is(err, ErrNoConfig) {
+		err = nil
+	}
+	return e.Time, err
+}
+
+// inForce is the configuration that a device has as it was kept.
+func (l *Lease) inForce(ctx context.Context) (e kv.Entry, err error) {
 	which, err := l.current.take(ctx, l)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	if len(which) == 0 {
-		return nil, ErrNoConfig
+		return e, ErrNoConfig
 	}
 	revision, err := strconv.ParseUint(string(which), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s of the bucket %s has no revision: remove it, and csig apply the device's configuration again (%w)", l.current.key, configs, err)
+		return e, fmt.Errorf("%s of the bucket %s has no revision: remove it, and csig apply the device's configuration again (%w)", l.current.key, configs, err)
 	}
-	kv, err := l.store.configs(ctx)
+	b, err := l.store.configs(ctx)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	e, err := kv.GetRevision(ctx, l.key, revision)
+	e, err = b.Next(ctx, l.key, revision)
+	if err == nil && (e.Revision != revision || e.Deleted) {
+		err = kv.ErrNotFound
+	}
 	if err != nil { // a server that has not got it yet says that it is not there, too
-		return nil, fmt.Errorf("revision %d of %s in the bucket %s: %w", revision, l.key, configs, err)
+		return kv.Entry{}, fmt.Errorf("revision %d of %s in the bucket %s: %w", revision, l.key, configs, err)
 	}
-	return e.Value(), nil
+	return e, nil
 }
 
 // KeepConfig keeps the device's configuration, of which there is none where it is empty.
@@ -63,11 +79,11 @@ func (l *Lease) KeepConfig(ctx context.Context, text []byte) error {
 	if err := l.MayWrite(); err != nil {
 		return err
 	}
-	kv, err := l.store.configs(ctx)
+	b, err := l.store.configs(ctx)
 	if err != nil {
 		return err
 	}
-	revision, err := kv.Put(ctx, l.key, text)
+	revision, err := b.Put(ctx, l.key, text)
 	if err != nil {
 		return fmt.Errorf("%s of the bucket %s: %w", l.key, configs, err)
 	}
@@ -88,18 +104,20 @@ func (l *Lease) KeepRevert(ctx context.Context, text []byte) error { return l.re
 
 // Configs are those that the device had, the newest first: as many as are kept.
 func (l *Lease) Configs(ctx context.Context) (all [][]byte, err error) {
-	kv, err := l.store.configs(ctx)
+	b, err := l.store.configs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := kv.History(ctx, l.key)
-	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, fmt.Errorf("%s of the bucket %s: %w", l.key, configs, err)
+	for e := (kv.Entry{}); ; {
+		switch e, err = b.Next(ctx, l.key, e.Revision+1); {
+		case errors.Is(err, kv.ErrNotFound):
+			slices.Reverse(all)
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s of the bucket %s: %w", l.key, configs, err)
+		}
+		all = append(all, e.Value)
 	}
-	for _, e := range slices.Backward(list) {
-		all = append(all, e.Value())
-	}
-	return all, nil
 }
 
 // cell is a value of a device in that bucket that the device's owner alone changes, by
@@ -134,23 +152,17 @@ func (c *cell) takeLocked(ctx context.Context, l *Lease) error {
 	if c.revision > 0 {
 		return nil
 	}
-	kv, err := l.store.configs(ctx)
+	b, err := l.store.configs(ctx)
 	if err != nil {
 		return err
 	}
 	for range cellTries {
-		var value []byte
-		var revision uint64
-		e, err := kv.Get(ctx, c.key)
-		if err == nil {
-			_, value, _ = bytes.Cut(e.Value(), []byte("\n"))
-			err = c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Update(ctx, c.key, text, e.Revision()); return err }, value)
-		} else if errors.Is(err, jetstream.ErrKeyNotFound) {
-			err = c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Create(ctx, c.key, text); return err }, nil)
-		}
-		if err == nil {
-			c.revision, c.value = revision, value
-			return nil
+		e, err := b.Last(ctx, c.key)
+		if err == nil || errors.Is(err, kv.ErrNotFound) {
+			_, value, _ := bytes.Cut(e.Value, []byte("\n"))
+			if err = c.write(ctx, l, b, e.Revision, value); err == nil {
+				return nil
+			}
 		}
 		if !isStale(err) || !pause(ctx, cellPause) { // stale: what was read was not the newest
 			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
@@ -159,11 +171,16 @@ func (c *cell) takeLocked(ctx context.Context, l *Lease) error {
 	return fmt.Errorf("%s of the bucket %s changes all the time", c.key, configs)
 }
 
-func (c *cell) write(ctx context.Context, l *Lease, with func([]byte) error, value []byte) error {
+// write replaces the value of this revision.
+func (c *cell) write(ctx context.Context, l *Lease, b kv.Bucket, last uint64, value []byte) error {
 	if err := l.MayWrite(); err != nil {
 		return err
 	}
-	return with(append(l.by(), value...))
+	revision, err := b.Update(ctx, kv.Entry{Key: c.key, Value: append(l.by(), value...)}, last)
+	if err == nil {
+		c.revision, c.value = revision, value
+	}
+	return err
 }
 
 // set replaces the value.
@@ -173,7 +190,7 @@ func (c *cell) set(ctx context.Context, l *Lease, value []byte) (err error) {
 	if err := c.takeLocked(ctx, l); err != nil || bytes.Equal(c.value, value) {
 		return err
 	}
-	kv, err := l.store.configs(ctx)
+	b, err := l.store.configs(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,24 +200,25 @@ func (c *cell) set(ctx context.Context, l *Lease, value []byte) (err error) {
 		}
 	}()
 	for range cellTries {
-		var revision uint64
-		err := c.write(ctx, l, func(text []byte) (err error) { revision, err = kv.Update(ctx, c.key, text, c.revision); return err }, value)
+		err := c.write(ctx, l, b, c.revision, value)
 		if err == nil {
-			c.revision, c.value = revision, value
 			return nil
 		}
 		if !isStale(err) {
 			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
 		}
-		e, err := kv.Get(ctx, c.key)
+		e, err := b.Last(ctx, c.key)
+		if err == nil && e.Deleted {
+			err = kv.ErrNotFound
+		}
 		if err != nil {
 			return fmt.Errorf("%s of the bucket %s: %w", c.key, configs, err)
 		}
 		switch {
-		case e.Revision() > c.revision && !bytes.HasPrefix(e.Value(), l.by()):
+		case e.Revision > c.revision && !bytes.HasPrefix(e.Value, l.by()):
 			return fmt.Errorf("%w any more: another has taken over %s of the bucket %s", ErrNotOwner, c.key, configs)
-		case e.Revision() > c.revision: // this owner's own: its answer was lost
-			c.revision = e.Revision()
+		case e.Revision > c.revision: // this owner's own: its answer was lost
+			c.revision = e.Revision
 		}
 		if !pause(ctx, cellPause) {
 			return context.Cause(ctx)

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/controller/owner/kv"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -34,54 +32,47 @@ const (
 // journalLimit is how long an operator waits for a journal: no take-over does.
 const journalLimit = 10 * time.Second
 
-func (s *Store) journalStream(ctx context.Context) (jetstream.Stream, error) {
-	return s.stream(ctx, jetstream.StreamConfig{
-		Name: journals, Description: "journals of csig apply (csig)",
-		Storage: jetstream.FileStorage, MaxBytes: journalsLimit, MaxMsgSize: api.MaxPart + 4096, DenyDelete: true,
-	})
+func (s *Store) journalBucket(ctx context.Context) (kv.Bucket, error) {
+	return s.kv.Open(ctx, kv.Config{Name: journals, Description: "journals of csig apply (csig)", Plain: true, MaxBytes: journalsLimit, MaxValue: api.MaxPart + 4096, Keep: true})
 }
 
-// end is the last part of a journal: its sequence number, the journal's size, and the part.
-func (s *Store) end(ctx context.Context, st jetstream.Stream, id string) (seq uint64, size int64, last *jetstream.RawStreamMsg, err error) {
-	last, err = st.GetLastMsgForSubject(ctx, journals+"."+id)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, 0, nil, nil
+// end is the last part of a journal, and the journal's size; without a revision there is none.
+func end(ctx context.Context, b kv.Bucket, id string) (last kv.Entry, size int64, err error) {
+	last, err = b.Last(ctx, id)
+	if errors.Is(err, kv.ErrNotFound) {
+		return kv.Entry{}, 0, nil
 	}
 	if err != nil {
-		return 0, 0, nil, err
+		return kv.Entry{}, 0, err
 	}
-	size, err = strconv.ParseInt(last.Header.Get(headerEnd), 10, 64)
-	if err != nil || size < int64(len(last.Data)) {
-		return 0, 0, nil, errForeign
+	size, err = strconv.ParseInt(last.Header[headerEnd], 10, 64)
+	if err != nil || size < int64(len(last.Value)) {
+		return kv.Entry{}, 0, errForeign
 	}
-	return last.Sequence, size, last, nil
+	return last, size, nil
 }
 
 // AppendJournal adds a part to the journal that has so many bytes, in one compare-and-set.
 func (s *Store) AppendJournal(ctx context.Context, id string, at int64, part []byte, by api.Operator) error {
 	ctx, done := context.WithTimeout(ctx, journalLimit)
 	defer done()
-	st, err := s.journalStream(ctx)
+	b, err := s.journalBucket(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		seq, size, last, err := s.end(ctx, st, id)
+		last, size, err := end(ctx, b, id)
 		switch {
 		case err != nil:
 			return err
-		case last != nil && size == at+int64(len(part)) && bytes.Equal(last.Data, part):
+		case last.Revision > 0 && size == at+int64(len(part)) && bytes.Equal(last.Value, part):
 			return nil // its answer was lost
 		case size != at:
 			return &vendors.PermanentError{Err: fmt.Errorf("journal %s has %d bytes here, and %d there: another operator continued it", id, size, at)}
 		}
-		m := nats.NewMsg(journals + "." + id)
-		m.Data = part
-		m.Header.Set(headerEnd, strconv.FormatInt(at+int64(len(part)), 10))
-		m.Header.Set(headerWho, oneLine(by.Who))
-		m.Header.Set(headerWhat, oneLine(by.What))
-		_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq))
-		if wrong := (*jetstream.APIError)(nil); errors.As(err, &wrong) && wrong.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence && ctx.Err() == nil {
+		header := map[string]string{headerEnd: strconv.FormatInt(at+int64(len(part)), 10), headerWho: oneLine(by.Who), headerWhat: oneLine(by.What)}
+		_, err = b.Update(ctx, kv.Entry{Key: id, Value: part, Header: header}, last.Revision)
+		if isStale(err) && ctx.Err() == nil {
 			continue // what was read was old, or another operator writes
 		}
 		return err
@@ -111,7 +102,7 @@ const maxCursors = 64
 func (s *Store) Journal(ctx context.Context, id string, at int64) (text []byte, err error) {
 	ctx, done := context.WithTimeout(ctx, journalLimit)
 	defer done()
-	st, err := s.journalStream(ctx)
+	b, err := s.journalBucket(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,29 +113,29 @@ func (s *Store) Journal(ctx context.Context, id string, at int64) (text []byte, 
 		from = cursor{seq: 1}
 	}
 	for {
-		m, err := st.GetMsg(ctx, from.seq, jetstream.WithGetMsgSubject(journals+"."+id))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
+		m, err := b.Next(ctx, id, from.seq)
+		if errors.Is(err, kv.ErrNotFound) {
 			return text, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		end, err := strconv.ParseInt(m.Header.Get(headerEnd), 10, 64)
-		begin := end - int64(len(m.Data))
+		end, err := strconv.ParseInt(m.Header[headerEnd], 10, 64)
+		begin := end - int64(len(m.Value))
 		switch {
 		case err != nil || begin < 0:
 			return nil, errForeign
 		case begin > at:
 			return nil, &vendors.PermanentError{Err: fmt.Errorf("the beginning of journal %s is not kept any more", id)}
 		case end <= at:
-		case len(text)+len(m.Data) > api.MaxPart && len(text) > 0:
+		case len(text)+len(m.Value) > api.MaxPart && len(text) > 0:
 			s.goOn(id, from)
 			return text, nil
 		default:
-			text = append(text, m.Data[at-begin:]...)
+			text = append(text, m.Value[at-begin:]...)
 			at = end
 		}
-		from = cursor{at: end, seq: m.Sequence + 1}
+		from = cursor{at: end, seq: m.Revision + 1}
 	}
 }
 
@@ -164,29 +155,28 @@ var errForeign = fmt.Errorf("the stream %s has something that is not csig's", jo
 func (s *Store) Journals(ctx context.Context) ([]api.Journal, error) {
 	ctx, done := context.WithTimeout(ctx, journalLimit)
 	defer done()
-	st, err := s.journalStream(ctx)
+	b, err := s.journalBucket(ctx)
 	if err != nil {
 		return nil, err
 	}
-	info, err := st.Info(ctx, jetstream.WithSubjectFilter(journals+".*"))
+	ids, err := b.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []api.Journal
-	for subject := range info.State.Subjects {
-		id := strings.TrimPrefix(subject, journals+".")
-		_, size, last, err := s.end(ctx, st, id)
+	for _, id := range ids {
+		last, size, err := end(ctx, b, id)
 		if err != nil {
 			return nil, err
 		}
-		if last == nil {
+		if last.Revision == 0 {
 			continue
 		}
-		first, err := st.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+		first, err := b.Next(ctx, id, 1)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, api.Journal{ID: id, Who: last.Header.Get(headerWho), What: last.Header.Get(headerWhat), Began: first.Time, Changed: last.Time, Size: size})
+		out = append(out, api.Journal{ID: id, Who: last.Header[headerWho], What: last.Header[headerWhat], Began: first.Time, Changed: last.Time, Size: size})
 	}
 	slices.SortFunc(out, func(a, b api.Journal) int { return b.Changed.Compare(a.Changed) })
 	return out[:min(len(out), api.MostJournals)], nil

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
 // ErrNotOwner is the cause of everything that is refused because this controller does not
@@ -34,7 +34,7 @@ type Lease struct {
 	Token   Token
 	GivenUp bool // by its former owner, of which nothing is on its way any more
 	store   *Store
-	kv      jetstream.KeyValue
+	bucket  kv.Bucket
 	key     string
 	cancel  context.CancelCauseFunc
 	stop    context.CancelFunc // ends renewing
@@ -53,6 +53,15 @@ type Lease struct {
 	current  cell // the revision of the configuration that is in force
 	operator cell // who changes the device
 	revert   cell // to which configuration an auto-revert goes back that is pending
+}
+
+var start = time.Now()
+
+// sinceBoot is a clock that is never set, and goes on while the machine is suspended: an owner
+// that sleeps must not find its term where it left it.
+func sinceBoot() time.Duration {
+	a := asleep()
+	return time.Since(start) + a
 }
 
 // Own waits until this controller owns a device. The context that it returns ends with the
@@ -107,45 +116,38 @@ func (s *Store) Own(ctx context.Context, device string) (*Lease, context.Context
 
 // look reads a key. What it says may be old; a compare-and-set on it then fails.
 func (s *Store) look(ctx context.Context, k string) (sighting, error) {
-	kv, _, err := s.bucket(ctx)
+	b, err := s.bucket(ctx)
 	if s.note(err); err != nil {
 		return sighting{}, err
 	}
-	e, err := kv.Get(ctx, k)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound): // also one that another process deleted
-		e = nil
-	case err != nil:
+	e, err := b.Last(ctx, k)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return sighting{}, err
 	}
-	return s.saw(k, e), nil
+	e.Key = k
+	return s.saw(e), nil
 }
 
 // take makes this controller the owner, if the key still has that revision. The epoch is
-// that of the stream before and after, else another stream's. Logins of former owners stay in it.
+// that of the bucket before and after, else another bucket's. Logins of former owners stay in it.
 func (s *Store) take(ctx context.Context, k string, at sighting) (*Lease, error) {
-	kv, before, err := s.bucket(ctx)
+	b, err := s.bucket(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{store: s, kv: kv, key: k, current: cell{key: "current." + k}, operator: cell{key: "operator." + k}, revert: cell{key: "revert." + k}, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
+	l := &Lease{store: s, bucket: b, key: k, current: cell{key: "current." + k}, operator: cell{key: "operator." + k}, revert: cell{key: "revert." + k}, ended: make(chan struct{}), logins: at.logins, beats: make(chan struct{}), now: make(chan struct{}, 1)}
 	sent := sinceBoot()
-	if at.revision == 0 {
-		l.revision, err = kv.Create(ctx, k, s.value(s.cfg.Name, at.logins))
-	} else {
-		l.revision, err = kv.Update(ctx, k, s.value(s.cfg.Name, at.logins), at.revision)
+	if l.revision, err = b.Update(ctx, kv.Entry{Key: k, Value: s.value(s.cfg.Name, at.logins)}, at.revision); err != nil {
+		return nil, err
 	}
+	after, err := s.bucket(ctx)
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.epoch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if after != before {
+	if after.Epoch() != b.Epoch() {
 		return nil, fmt.Errorf("the stream %s was created again meanwhile", stream)
 	}
-	l.Token = Token{Epoch: after, Revision: l.revision}
+	l.Token = Token{Epoch: b.Epoch(), Revision: l.revision}
 	l.until = sent + s.cfg.Term - margin(s.cfg.Term)
 	return l, nil
 }
@@ -165,9 +167,7 @@ func (s *Store) text(r *record) []byte {
 }
 
 // isStale reports whether a compare-and-set failed because the key is another one now.
-func isStale(err error) bool {
-	return errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch)
-}
+func isStale(err error) bool { return errors.Is(err, kv.ErrStale) }
 
 // MayWrite is nil while something may be sent to the device: it is asked before every write,
 // since a process may have been stopped for any time before it.
@@ -259,7 +259,7 @@ func (l *Lease) beat(ctx context.Context) error {
 	logins, version := l.logins, l.version
 	l.mu.Unlock()
 	sent := sinceBoot()
-	revision, err := l.kv.Update(ctx, l.key, l.store.value(l.store.cfg.Name, logins), l.revision)
+	revision, err := l.bucket.Update(ctx, kv.Entry{Key: l.key, Value: l.store.value(l.store.cfg.Name, logins)}, l.revision)
 	switch {
 	case err == nil:
 		l.mu.Lock()
@@ -272,22 +272,19 @@ func (l *Lease) beat(ctx context.Context) error {
 		return err
 	}
 	// The write before may have arrived, and its answer not: the next one builds on it.
-	e, err := l.kv.Get(ctx, l.key)
-	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+	e, err := l.bucket.Last(ctx, l.key)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return err
 	}
-	if err == nil && e.Operation() == jetstream.KeyValuePut {
-		r := parse(e)
-		if r.Session == l.store.session && r.Owner != "" {
-			l.mu.Lock()
-			l.revision = e.Revision()
-			l.mu.Unlock()
-			return errors.New("an answer of NATS was lost")
-		}
-		if r.Owner != "" {
-			l.end(fmt.Errorf("%w any more: %s does", ErrNotOwner, r.Owner))
-			return nil
-		}
+	switch r := parse(e); {
+	case r.Session == l.store.session && r.Owner != "":
+		l.mu.Lock()
+		l.revision = e.Revision
+		l.mu.Unlock()
+		return errors.New("an answer of NATS was lost")
+	case r.Owner != "":
+		l.end(fmt.Errorf("%w any more: %s does", ErrNotOwner, r.Owner))
+		return nil
 	}
 	l.end(fmt.Errorf("%w any more: its key is gone", ErrNotOwner))
 	return nil
@@ -322,7 +319,7 @@ func (l *Lease) Close(ctx context.Context, unsettled bool) error {
 	if unsettled {
 		free.Logins = l.Open()
 	}
-	_, err := l.kv.Update(ctx, l.key, l.store.text(&free), l.revision)
+	_, err := l.bucket.Update(ctx, kv.Entry{Key: l.key, Value: l.store.text(&free)}, l.revision)
 	if isStale(err) {
 		return nil // it is another's
 	}

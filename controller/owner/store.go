@@ -7,20 +7,18 @@ import (
 	"context"
 	crypto "crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/controller/owner/kv"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -28,7 +26,6 @@ import (
 const (
 	bucket = "csig_owners"
 	stream = "KV_" + bucket
-	epoch  = "csig-epoch" // metadata of the stream
 )
 
 // Config is what a controller needs for sharing.
@@ -56,7 +53,7 @@ func margin(term time.Duration) time.Duration { return term / 5 }
 // Store is the bucket, as one controller uses it.
 type Store struct {
 	cfg     Config
-	js      jetstream.JetStream
+	kv      kv.Store
 	session string // of this process: a controller that starts again is another owner
 	owned   atomic.Int32
 
@@ -66,6 +63,7 @@ type Store struct {
 	known   uint64        // the highest epoch
 	trouble error         // why NATS did not answer last; nil: it did
 	cursors map[string]cursor
+	opened  map[string]kv.Bucket // of publish, by their names
 }
 
 // sighting is what a key was when this controller saw it last, and since when.
@@ -93,16 +91,24 @@ type record struct {
 	Unsettled bool `json:"unsettled,omitempty"` // of one that is given up: its owner's writes may be on their way
 }
 
-// Open returns the store of a connection. It creates nothing yet.
+// Open returns the store of a connection to NATS. It creates nothing yet.
 func Open(nc *nats.Conn, cfg Config) (*Store, error) {
-	if cfg.Term < MinTerm {
-		return nil, fmt.Errorf("a term of %v: it takes at least %v", cfg.Term, MinTerm)
-	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Term/6))
+	on, err := newNATSStore(nc, Wait(cfg.Term), cfg.Replicas)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{cfg: cfg, js: js, session: crypto.Text(), seen: map[string]sighting{}, changed: make(chan struct{}), known: cfg.Epoch, cursors: map[string]cursor{}}, nil
+	return OpenOn(on, cfg)
+}
+
+// Wait is how long a store with this term waits for an answer.
+func Wait(term time.Duration) time.Duration { return term / 6 }
+
+// OpenOn is Open on a connection to another store.
+func OpenOn(on kv.Store, cfg Config) (*Store, error) {
+	if cfg.Term < MinTerm {
+		return nil, fmt.Errorf("a term of %v: it takes at least %v", cfg.Term, MinTerm)
+	}
+	return &Store{cfg: cfg, kv: on, session: crypto.Text(), seen: map[string]sighting{}, changed: make(chan struct{}), known: cfg.Epoch, cursors: map[string]cursor{}, opened: map[string]kv.Bucket{}}, nil
 }
 
 // Name is this controller's.
@@ -120,47 +126,30 @@ func (s *Store) Watch(ctx context.Context) {
 }
 
 func (s *Store) follow(ctx context.Context) error {
-	kv, _, err := s.bucket(ctx)
+	b, err := s.bucket(ctx)
 	if s.note(err); err != nil {
 		return err
 	}
-	w, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, ok := <-w.Updates():
-			if !ok {
-				return errors.New("NATS ended the watch")
-			}
-			if s.note(nil); e != nil {
-				s.saw(e.Key(), e)
-			}
-		}
-	}
+	return b.Watch(ctx, func(e kv.Entry) {
+		s.note(nil)
+		s.saw(e)
+	})
 }
 
-// saw takes a key as it is now; nil is one that is not there.
-func (s *Store) saw(key string, e jetstream.KeyValueEntry) sighting {
-	now := sighting{since: time.Now(), logins: []string{vendors.UnknownLogin}} // of a key that was lost
-	if e != nil {
-		now.revision = e.Revision()
-		r := parse(e)
-		now.free, now.owner = e.Operation() == jetstream.KeyValuePut && r.Owner == "" && r.Session != "", r.Owner
-		if r.Session != "" { // else it is no record of ours
-			now.logins, now.unsettled, now.term = r.Logins, r.Unsettled, r.Term
-		}
+// saw takes a key as it is now; without a revision it is not there.
+func (s *Store) saw(e kv.Entry) sighting {
+	now := sighting{revision: e.Revision, since: time.Now(), logins: []string{vendors.UnknownLogin}} // of a key that was lost
+	r := parse(e)
+	now.free, now.owner = r.Owner == "" && r.Session != "", r.Owner
+	if r.Session != "" { // else it is no record of ours
+		now.logins, now.unsettled, now.term = r.Logins, r.Unsettled, r.Term
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if was, ok := s.seen[key]; ok && was.revision == now.revision {
+	if was, ok := s.seen[e.Key]; ok && was.revision == now.revision {
 		return was
 	}
-	s.seen[key] = now
+	s.seen[e.Key] = now
 	if now.free {
 		close(s.changed)
 		s.changed = make(chan struct{})
@@ -179,55 +168,35 @@ func (s *Store) last(key string) (sighting, bool, <-chan struct{}) {
 // recordLimit bounds a value, in bytes.
 const recordLimit = 4096
 
-// parse reads a value; what is no record of ours has no owner that is known.
-func parse(e jetstream.KeyValueEntry) (r record) {
-	if len(e.Value()) > recordLimit || json.Unmarshal(e.Value(), &r) != nil {
+// parse reads a value; what is no record of ours, or deleted, has no owner that is known.
+func parse(e kv.Entry) (r record) {
+	if e.Deleted || len(e.Value) > recordLimit || json.Unmarshal(e.Value, &r) != nil {
 		return record{}
 	}
 	return r
 }
 
-// bucket opens the bucket and reads its epoch; it creates one that is missing.
-func (s *Store) bucket(ctx context.Context) (jetstream.KeyValue, uint64, error) {
+// bucket opens the bucket, and creates one that is missing. It has an epoch.
+func (s *Store) bucket(ctx context.Context) (kv.Bucket, error) {
 	s.mu.Lock()
 	next := max(s.known+1, hours())
 	s.mu.Unlock()
-	kv, err := s.open(ctx, jetstream.KeyValueConfig{
-		Bucket: bucket, Description: "who drives which device (csig)", History: 1,
-		MaxValueSize: recordLimit, Metadata: map[string]string{epoch: strconv.FormatUint(next, 10)},
-	})
+	b, err := s.kv.Open(ctx, kv.Config{Name: bucket, Description: "who drives which device (csig)", History: 1, MaxValue: recordLimit, Epoch: next})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	now, err := s.epoch(ctx)
-	return kv, now, err
-}
-
-// createLimit is how long a stream may take to be created: its servers agree, and write files.
-const createLimit = 10 * time.Second
-
-// open opens a bucket, and creates one that is missing: in files, as often as is configured.
-func (s *Store) open(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		cctx, done := context.WithTimeout(ctx, createLimit)
-		// As CreateKeyValue does, but for FirstSeq: what was seen of a stream that is created
-		// again fits no revision of the new one, in a compare-and-set, too; and for AllowRollup,
-		// with which one message takes the place of all.
-		_, err = s.js.CreateStream(cctx, jetstream.StreamConfig{
-			Name: "KV_" + cfg.Bucket, Description: cfg.Description, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, Metadata: cfg.Metadata,
-			Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas, MaxMsgsPerSubject: int64(cfg.History), MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1,
-			DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, FirstSeq: 1 + rand.Uint64N(1<<(revisionBits-1)),
-		})
-		done()
-		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another controller was first
-			kv, err = s.js.KeyValue(ctx, cfg.Bucket)
-		}
+	e := b.Epoch()
+	if e == 0 || e >= 1<<(64-revisionBits) {
+		return nil, fmt.Errorf("the stream %s was not created by csig: it has no metadata %s: remove it, or give csig an account of its own", stream, epoch)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the bucket %s: %w", cfg.Bucket, err)
+	s.mu.Lock()
+	higher := e > s.known
+	s.known = max(s.known, e)
+	s.mu.Unlock()
+	if higher && s.cfg.SawEpoch != nil {
+		return b, s.cfg.SawEpoch(e)
 	}
-	return kv, nil
+	return b, nil
 }
 
 // hours is the first epoch that a controller without a memory thinks of, until the year 2145;
@@ -238,26 +207,6 @@ func hours() uint64 {
 		return 1
 	}
 	return uint64(h)
-}
-
-// epoch is the stream's, and is remembered.
-func (s *Store) epoch(ctx context.Context) (uint64, error) {
-	st, err := s.js.Stream(ctx, stream)
-	if err != nil {
-		return 0, fmt.Errorf("the stream %s: %w", stream, err)
-	}
-	e, err := strconv.ParseUint(st.CachedInfo().Config.Metadata[epoch], 10, 64-revisionBits)
-	if err != nil || e == 0 {
-		return 0, fmt.Errorf("the stream %s was not created by csig: it has no metadata %s: remove it, or give csig an account of its own", stream, epoch)
-	}
-	s.mu.Lock()
-	higher := e > s.known
-	s.known = max(s.known, e)
-	s.mu.Unlock()
-	if higher && s.cfg.SawEpoch != nil {
-		return e, s.cfg.SawEpoch(e)
-	}
-	return e, nil
 }
 
 // key is a device's: what a key may not have of a name is written as =XX.

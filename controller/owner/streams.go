@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
 // What controllers tell each other, and other programs, with a subject for each device: the last
@@ -35,62 +35,51 @@ type Event struct {
 	Reason     string    `json:"reason,omitempty"`
 }
 
-// stream opens a stream, and creates one that is missing.
-func (s *Store) stream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	cfg.Subjects, cfg.Replicas = []string{cfg.Name + ".*"}, s.cfg.Replicas
-	st, err := s.js.Stream(ctx, cfg.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		cctx, done := context.WithTimeout(ctx, createLimit)
-		st, err = s.js.CreateStream(cctx, cfg)
-		done()
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another controller was first
-			st, err = s.js.Stream(ctx, cfg.Name)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the stream %s: %w", cfg.Name, err)
-	}
-	return st, nil
-}
+var (
+	statusBucket = kv.Config{Name: statuses, Description: "the last status of each device (csig)", Plain: true, Memory: true, History: 1}
+	eventBucket  = kv.Config{Name: events, Description: "what happened to each device (csig)", Plain: true, MaxBytes: eventsLimit}
+)
 
-// publish adds a message of a device to a stream, which it creates where it is missing.
-func (s *Store) publish(ctx context.Context, to jetstream.StreamConfig, device string, text []byte) error {
-	_, err := s.js.Publish(ctx, to.Name+"."+key(device), text, jetstream.WithRetryAttempts(0))
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		if _, err = s.stream(ctx, to); err == nil {
-			_, err = s.js.Publish(ctx, to.Name+"."+key(device), text)
+// publish adds a value of a device to a bucket, which it creates where it is missing.
+func (s *Store) publish(ctx context.Context, to kv.Config, device string, text []byte) error {
+	s.mu.Lock()
+	b := s.opened[to.Name]
+	s.mu.Unlock()
+	if b != nil {
+		if _, err := b.Put(ctx, key(device), text); !errors.Is(err, kv.ErrNoBucket) {
+			return err
 		}
 	}
+	b, err := s.kv.Open(ctx, to)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.opened[to.Name] = b
+	s.mu.Unlock()
+	_, err = b.Put(ctx, key(device), text)
 	return err
 }
-
-var (
-	statusStream = jetstream.StreamConfig{Name: statuses, Description: "the last status of each device (csig)", Storage: jetstream.MemoryStorage, MaxMsgsPerSubject: 1}
-	eventStream  = jetstream.StreamConfig{Name: events, Description: "what happened to each device (csig)", Storage: jetstream.FileStorage, MaxBytes: eventsLimit}
-)
 
 // PublishStatus makes a status the device's last one. Only its owner calls it.
 func (s *Store) PublishStatus(ctx context.Context, device string, status []byte) error {
 	if len(status) > statusLimit {
 		return fmt.Errorf("the status of %s has %d bytes: at most %d are published", device, len(status), statusLimit)
 	}
-	return s.publish(ctx, statusStream, device, status)
+	return s.publish(ctx, statusBucket, device, status)
 }
 
 // Status is the device's last status, nothing where none was published.
 func (s *Store) Status(ctx context.Context, device string) (status []byte, err error) {
-	st, err := s.stream(ctx, statusStream)
+	b, err := s.kv.Open(ctx, statusBucket)
 	if err != nil {
 		return nil, err
 	}
-	m, err := st.GetLastMsgForSubject(ctx, statuses+"."+key(device))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	e, err := b.Last(ctx, key(device))
+	if errors.Is(err, kv.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return m.Data, nil
+	return e.Value, err
 }
 
 // PublishEvent adds an event of a device.
@@ -100,5 +89,5 @@ func (s *Store) PublishEvent(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	return s.publish(ctx, eventStream, e.Device, text)
+	return s.publish(ctx, eventBucket, e.Device, text)
 }

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
+	"github.com/csig-agent/csig/controller/owner/kv"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
@@ -41,8 +40,9 @@ type tunnel struct {
 	net.Conn // what its user reads and writes
 	peer     string
 	inner    net.Conn // the other side of Conn, here
-	nc       *nats.Conn
-	sub      *nats.Subscription
+	kv       kv.Store
+	at       string                 // this end's subject
+	stop     func() error           // ends listening there
 	to       atomic.Pointer[string] // the other end's subject; that end may end before Dial knows it
 	once     sync.Once
 }
@@ -61,21 +61,24 @@ func (t *tunnel) Peer() string { return t.peer }
 // end ends both ends: when the user has closed this one, and what was written before is sent.
 func (t *tunnel) end() {
 	t.once.Do(func() {
-		_ = t.sub.Unsubscribe()
+		_ = t.stop()
 		t.inner.Close()
 		if to := t.other(); to != "" {
-			_ = t.nc.PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{ended: {"1"}}})
+			_ = t.kv.Publish(kv.Message{Subject: to, Header: map[string]string{ended: "1"}})
 		}
 	})
 }
 
 // newTunnel is an end that listens; to is set before it sends.
-func newTunnel(nc *nats.Conn, peer string) (*tunnel, error) {
-	t := &tunnel{nc: nc, peer: peer}
+func newTunnel(on kv.Store, peer string) (*tunnel, error) {
+	t := &tunnel{kv: on, peer: peer, at: on.Inbox()}
 	t.Conn, t.inner = net.Pipe()
+	ready := make(chan struct{}) // stop is set
+	defer close(ready)
 	var err error
-	t.sub, err = nc.Subscribe(nc.NewInbox(), func(m *nats.Msg) { // one after the other
-		if m.Header.Get(ended) != "" {
+	t.stop, err = on.Subscribe(t.at, func(m kv.Message) { // one after the other
+		<-ready
+		if m.Header[ended] != "" {
 			t.end()
 			return
 		}
@@ -84,7 +87,7 @@ func newTunnel(nc *nats.Conn, peer string) (*tunnel, error) {
 			t.end()
 			return
 		}
-		_ = m.Respond(nil)
+		_ = on.Publish(kv.Message{Subject: m.Reply})
 	})
 	return t, err
 }
@@ -97,7 +100,9 @@ func (t *tunnel) send() {
 		if err != nil {
 			return
 		}
-		if _, err := t.nc.Request(t.other(), b[:n], tunnelTake); err != nil {
+		ctx, done := context.WithTimeout(context.Background(), tunnelTake)
+		_, err = t.kv.Request(ctx, t.other(), b[:n])
+		if done(); err != nil {
 			return
 		}
 	}
@@ -105,20 +110,19 @@ func (t *tunnel) send() {
 
 // Dial opens a tunnel to the controller that drives a device.
 func (s *Store) Dial(ctx context.Context, device string) (net.Conn, error) {
-	nc := s.js.Conn()
-	t, err := newTunnel(nc, "")
+	t, err := newTunnel(s.kv, "")
 	if err != nil {
 		return nil, err
 	}
 	ctx, done := context.WithTimeout(ctx, tunnelOpen)
 	defer done()
-	m, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: tunnels + "." + key(device) + "." + key(s.cfg.Name), Data: []byte(t.sub.Subject)})
+	m, err := s.kv.Request(ctx, tunnels+"."+key(device)+"."+key(s.cfg.Name), []byte(t.at))
 	if err == nil && len(m.Data) == 0 {
 		err = errors.New("no subject")
 	}
 	if err != nil {
-		_ = t.sub.Unsubscribe()
-		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) {
+		_ = t.stop()
+		if errors.Is(err, kv.ErrNoReader) || errors.Is(err, context.DeadlineExceeded) {
 			err = ErrNoTunnel
 		}
 		return nil, fmt.Errorf("device %s: %w", device, err)
@@ -131,7 +135,7 @@ func (s *Store) Dial(ctx context.Context, device string) (net.Conn, error) {
 
 // tunnelListener has the tunnels that others open to a device.
 type tunnelListener struct {
-	sub    *nats.Subscription
+	stop   func() error
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
@@ -140,11 +144,10 @@ type tunnelListener struct {
 
 // Listen takes the tunnels in that other controllers open to a device that this one drives.
 func (s *Store) Listen(device string) (net.Listener, error) {
-	nc := s.js.Conn()
 	l := &tunnelListener{conns: make(chan net.Conn), closed: make(chan struct{}), device: device}
 	var err error
-	l.sub, err = nc.Subscribe(tunnels+"."+key(device)+".*", func(m *nats.Msg) {
-		t, err := newTunnel(nc, "controller "+untrusted.Text(name(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]), 64))
+	l.stop, err = s.kv.Subscribe(tunnels+"."+key(device)+".*", func(m kv.Message) {
+		t, err := newTunnel(s.kv, "controller "+untrusted.Text(name(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]), 64))
 		if err != nil {
 			return
 		}
@@ -153,17 +156,17 @@ func (s *Store) Listen(device string) (net.Listener, error) {
 		select {
 		case l.conns <- t:
 			go t.send()
-			_ = m.Respond([]byte(t.sub.Subject))
+			_ = s.kv.Publish(kv.Message{Subject: m.Reply, Data: []byte(t.at)})
 		case <-l.closed:
-			_ = t.sub.Unsubscribe()
+			_ = t.stop()
 		case <-time.After(tunnelOpen):
-			_ = t.sub.Unsubscribe()
+			_ = t.stop()
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	_ = nc.FlushTimeout(tunnelOpen) // so that a request that comes now finds it; a lost connection subscribes again
+	_ = s.kv.Flush(tunnelOpen) // so that a request that comes now finds it; a lost connection subscribes again
 	return l, nil
 }
 
@@ -177,7 +180,7 @@ func (l *tunnelListener) Accept() (net.Conn, error) {
 }
 
 func (l *tunnelListener) Close() (err error) {
-	l.once.Do(func() { close(l.closed); err = l.sub.Unsubscribe() })
+	l.once.Do(func() { close(l.closed); err = l.stop() })
 	return err
 }
 

@@ -1,0 +1,89 @@
+// Package kv is what controllers need of the store that they share: buckets, whose keys have
+// values with revisions, and messages. controller/owner has it of NATS; tests have it in memory.
+package kv
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors of a store. Others are those of its connection.
+var (
+	ErrNotFound = errors.New("no such entry")
+	ErrStale    = errors.New("the key has another revision")       // of a compare-and-set
+	ErrNoBucket = errors.New("no such bucket answers")             // it was removed, or has no leader
+	ErrNoReader = errors.New("nobody subscribes to this subject")  // of a request
+	ErrTooLong  = errors.New("longer than a value of this bucket") // of a value
+)
+
+// Config describes a bucket. Who opens one that is missing creates it so.
+type Config struct {
+	Name, Description string
+
+	History  int   // how many values of a key are kept; 0: all
+	MaxValue int   // bytes of a value; 0: no bound of the bucket's own
+	MaxBytes int64 // of all values; the oldest go first; 0: no bound
+
+	Plain  bool   // its subjects are NAME.KEY, for other programs to read; there is no Watch
+	Memory bool   // it need not outlive its servers
+	Keep   bool   // of a plain one: no single value may be deleted; others are all so
+	Epoch  uint64 // of one that is created; 0: none
+}
+
+// Entry is a value of a key.
+type Entry struct {
+	Key      string
+	Revision uint64 // of the bucket: each write has a higher one, and 0 is none
+	Time     time.Time
+	Value    []byte
+	Header   map[string]string
+	Deleted  bool // the key was deleted: there is no value
+}
+
+// Store is one connection to the servers. A call whose context has no deadline takes no longer
+// than the connection lets it.
+type Store interface {
+	// Open opens a bucket, and creates one that is missing.
+	Open(ctx context.Context, cfg Config) (Bucket, error)
+
+	// Inbox returns a subject that nobody else subscribes to.
+	Inbox() string
+	// Subscribe calls f with each message to a subject, one after the other; "*" is any token of one.
+	Subscribe(subject string, f func(Message)) (stop func() error, err error)
+	// Flush returns when the servers know what was subscribed to, or after a time.
+	Flush(limit time.Duration) error
+	Publish(Message) error
+	// Request publishes a message and returns the answer to it.
+	Request(ctx context.Context, subject string, data []byte) (Message, error)
+}
+
+// Message is one to a subject.
+type Message struct {
+	Subject string
+	Data    []byte
+	Header  map[string]string
+	Reply   string // the subject of the answer; "": none is wanted
+}
+
+// Bucket is one that was opened. What was removed and created again since has the same name, and
+// no revision of before.
+type Bucket interface {
+	// Epoch is that of who created the bucket, when it was opened; 0: it has none.
+	Epoch() uint64
+
+	// Last returns the newest entry of a key that the server knows which answers; another one may
+	// know a newer one. Next returns the first one from a revision on.
+	Last(ctx context.Context, key string) (Entry, error)
+	Next(ctx context.Context, key string, from uint64) (Entry, error)
+
+	Put(ctx context.Context, key string, value []byte) (revision uint64, err error)
+	// Update puts an entry where the last one of its key, deleted ones included, has this revision;
+	// 0: the key has none.
+	Update(ctx context.Context, e Entry, last uint64) (revision uint64, err error)
+
+	Keys(ctx context.Context) ([]string, error)
+
+	// Watch calls f with the last entry of each key, and with each that follows, until ctx ends.
+	Watch(ctx context.Context, f func(Entry)) error
+}
