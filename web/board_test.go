@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -36,55 +36,55 @@ func rows(t *testing.T, d delta) string {
 // TestDeltas: a client is sent everything first, then what has changed, and everything again where
 // the fleet is another.
 func TestDeltas(t *testing.T) {
-	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("p1", 1000, 100), live("p2", 1000, 200)), "s2": status("s2", live("p1", 1000, 300))}}
-	names := []string{"s1"}
-	b := newBoard(&Config{Status: a.status, Fleet: func() (*inventory.Fleet, []string) { return nil, names }})
-	ctx, all := t.Context(), sync.WaitGroup{}
-	b.renew(ctx, &all)
-	s1 := b.devices[0]
-	await := func(want string) { // the first look of a device is the board's own
-		for end := time.Now().Add(5 * time.Second); ; {
-			if d, _, _ := b.since(place{}, "", ""); rows(t, d) == want {
-				return
-			} else if time.Now().After(end) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agents{of: map[string]*api.Status{"s1": status("s1", live("p1", 1000, 100), live("p2", 1000, 200)), "s2": status("s2", live("p1", 1000, 300))}}
+		names := []string{"s1"}
+		b := newBoard(&Config{Status: a.status, Fleet: func() (*inventory.Fleet, []string) { return nil, names }})
+		ctx, all := t.Context(), sync.WaitGroup{}
+		b.renew(ctx, &all)
+		s1 := b.devices[0]
+		await := func(want string) { // the first look of a device is the board's own
+			t.Helper()
+			synctest.Wait()
+			if d, _, _ := b.since(place{}, "", ""); rows(t, d) != want {
 				t.Fatalf("got %s, want %s", rows(t, d), want)
 			}
 		}
-	}
-	await("s1:p1 live 900, s1:p2 live 800")
-	d, at, changed := b.since(place{}, "", "")
-	if !d.Full || len(d.Devices) != 1 {
-		t.Errorf("the first: %+v", d)
-	}
-	a.set("s1", "p2", loaded(1000, 400))
-	b.look(s1)
-	select {
-	case <-changed:
-	default:
-		t.Error("nobody was told of a change")
-	}
-	d, at, _ = b.since(at, "", "")
-	if got := rows(t, d); d.Full || got != "s1:p2 live 600" {
-		t.Errorf("after a change: %s, full %t", got, d.Full)
-	}
-	if d, _, _ := b.since(place{}, "s1", "p1"); rows(t, d) != "s1:p1 live 900" {
-		t.Errorf("of one port: %s", rows(t, d))
-	}
+		await("s1:p1 live 900, s1:p2 live 800")
+		d, at, changed := b.since(place{}, "", "")
+		if !d.Full || len(d.Devices) != 1 {
+			t.Errorf("the first: %+v", d)
+		}
+		a.set("s1", "p2", loaded(1000, 400))
+		b.look(s1)
+		select {
+		case <-changed:
+		default:
+			t.Error("nobody was told of a change")
+		}
+		d, at, _ = b.since(at, "", "")
+		if got := rows(t, d); d.Full || got != "s1:p2 live 600" {
+			t.Errorf("after a change: %s, full %t", got, d.Full)
+		}
+		if d, _, _ := b.since(place{}, "s1", "p1"); rows(t, d) != "s1:p1 live 900" {
+			t.Errorf("of one port: %s", rows(t, d))
+		}
 
-	// A port that its agent no longer reports, and a device that is no longer in the fleet.
-	a.mu.Lock()
-	a.of["s1"].Ports = a.of["s1"].Ports[:1]
-	a.mu.Unlock()
-	b.look(s1)
-	if d, _, _ := b.since(at, "", ""); rows(t, d) != "s1:p2 gone 0" {
-		t.Errorf("a port that is gone: %s", rows(t, d))
-	}
-	names = []string{"s2"}
-	b.renew(ctx, &all)
-	await("s2:p1 live 700")
-	if d, _, _ := b.since(at, "", ""); !d.Full {
-		t.Errorf("another fleet: %+v", d)
-	}
+		// A port that its agent no longer reports, and a device that is no longer in the fleet.
+		a.mu.Lock()
+		a.of["s1"].Ports = a.of["s1"].Ports[:1]
+		a.mu.Unlock()
+		b.look(s1)
+		if d, _, _ := b.since(at, "", ""); rows(t, d) != "s1:p2 gone 0" {
+			t.Errorf("a port that is gone: %s", rows(t, d))
+		}
+		names = []string{"s2"}
+		b.renew(ctx, &all)
+		await("s2:p1 live 700")
+		if d, _, _ := b.since(at, "", ""); !d.Full {
+			t.Errorf("another fleet: %+v", d)
+		}
+	})
 }
 
 // TestSilence: a device whose agent does not answer is said to be silent, until it does.
@@ -219,43 +219,29 @@ func TestEventsAreBounded(t *testing.T) {
 
 // TestDeafFollower: a browser that does not read what it is sent is dropped.
 func TestDeafFollower(t *testing.T) {
-	var ports []api.Port
-	for i := range 20_000 {
-		p := live(fmt.Sprintf("p%d", i), 1000, 100)
-		p.Reason = strings.Repeat("x", 400)
-		ports = append(ports, p)
-	}
-	a := &agents{of: map[string]*api.Status{"s1": status("s1", ports...)}}
-	cfg := one(t)
-	cfg.Status = a.status
-	s, err := Listen(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.write = 200 * time.Millisecond
-	go func() { _ = s.Serve(t.Context()) }()
-	await := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal(what)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		var ports []api.Port
+		for i := range 200 { // more than a connection takes unread
+			p := live(fmt.Sprintf("p%d", i), 1000, 100)
+			p.Reason = strings.Repeat("x", 400)
+			ports = append(ports, p)
 		}
-	}
-	await("the ports do not come", func() bool { s.board.mu.Lock(); defer s.board.mu.Unlock(); return s.board.ports == len(ports) })
-	c, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	await("it does not follow", func() bool { return len(s.live) == 1 })
-	await("it is not dropped", func() bool { return len(s.live) == 0 })
+		a := &agents{of: map[string]*api.Status{"s1": status("s1", ports...)}}
+		cfg := one(t)
+		cfg.Status = a.status
+		s, ln, _ := inMemory(t, cfg)
+		if _, err := io.WriteString(dial(t, ln), "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(writeTimeout - time.Second)
+		if len(s.live) != 1 {
+			t.Error("it does not follow")
+		}
+		time.Sleep(2 * time.Second)
+		if len(s.live) != 0 {
+			t.Error("it is not dropped")
+		}
+	})
 }
 
 // TestWaiting: the notes of a device say in words that its agent waits, and what for.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -19,6 +21,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/web/webtest"
 )
 
@@ -28,6 +31,57 @@ func one(t testing.TB) Config {
 	log.SetOutput(io.Discard)
 	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9))}}
 	return Config{Addr: "127.0.0.1:0", Log: logrus.NewEntry(log), Status: a.status, Fleet: func() (*inventory.Fleet, []string) { return nil, []string{"s1"} }}
+}
+
+// inMemory serves a page in memory, in a bubble, with a client of it. Each connection comes from
+// another address of two.
+func inMemory(t *testing.T, cfg Config) (*Server, *memnet.Listener, *http.Client) {
+	t.Helper()
+	ln := memnet.Listen("127.0.0.1:8080")
+	cfg.Addr, cfg.On = ln.Addr().String(), &twoHosts{Listener: ln}
+	s := run(t, cfg)
+	synctest.Wait() // the first look at the devices
+	return s, ln, &http.Client{Transport: over(ln, nil)}
+}
+
+// over connects to a listener in memory for each request.
+func over(ln *memnet.Listener, conf *tls.Config) *http.Transport {
+	return &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) },
+		TLSClientConfig: conf, ForceAttemptHTTP2: conf != nil, DisableKeepAlives: true,
+	}
+}
+
+// twoHosts has connections come from two addresses by turns.
+type twoHosts struct {
+	net.Listener
+	accepted byte
+}
+
+func (l *twoHosts) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.accepted++
+	return fromHost{c, 1 + l.accepted%2}, err
+}
+
+type fromHost struct {
+	net.Conn
+	host byte
+}
+
+func (c fromHost) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, c.host), Port: c.Conn.RemoteAddr().(*net.TCPAddr).Port}
+}
+
+// dial connects until the test ends.
+func dial(t *testing.T, ln *memnet.Listener) net.Conn {
+	t.Helper()
+	c, err := ln.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // get asks for a page and returns the answer's status, headers and text.
@@ -54,54 +108,42 @@ func get(t *testing.T, c *http.Client, url string, change func(*http.Request)) (
 
 // TestRequests: the page is read, by its own name, and nothing else.
 func TestRequests(t *testing.T) {
-	host := run(t, one(t)).Addr().String()
-	_, port, _ := net.SplitHostPort(host)
-	for name, c := range map[string]struct {
-		path   string
-		change func(*http.Request)
-		want   int
-	}{
-		"a document":                {"/", nil, 200},
-		"the head of one":           {"/", func(r *http.Request) { r.Method = http.MethodHead }, 200},
-		"a module":                  {"/assets/fleet.js", nil, 200},
-		"a port":                    {"/api/v1/port?device=s1&port=swp1", nil, 200},
-		"no such port":              {"/api/v1/port?device=s1&port=swp9", nil, 404},
-		"no such page":              {"/nothing", nil, 404},
-		"outside of the assets":     {"/assets/..%2fweb.go", nil, 404},
-		"the near end of an ssh -L": {"/", func(r *http.Request) { r.Host = "localhost:9999" }, 200},
-		"IPv6":                      {"/", func(r *http.Request) { r.Host = "[::1]:" + port }, 200},
-		"a name pointed here":       {"/", func(r *http.Request) { r.Host = "evil.example:" + port }, 421},
-		"a name that begins well":   {"/", func(r *http.Request) { r.Host = "localhost.evil.example" }, 421},
-		"POST":                      {"/", func(r *http.Request) { r.Method = http.MethodPost }, 405},
-		"OPTIONS":                   {"/api/v1/live", func(r *http.Request) { r.Method = http.MethodOptions }, 405},
-		"loaded by another site":    {"/api/v1/live", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
-		"a link of another site to it": {"/", func(r *http.Request) {
-			r.Header.Set("Sec-Fetch-Site", "cross-site")
-			r.Header.Set("Sec-Fetch-Mode", "navigate")
-		}, 200},
-	} {
-		await(t, host)
-		code, h, _ := get(t, http.DefaultClient, "http://"+host+c.path, c.change)
-		if code != c.want {
-			t.Errorf("%s: %d, want %d", name, code, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		_, _, client := inMemory(t, one(t))
+		const host, port = "127.0.0.1:8080", "8080"
+		for name, c := range map[string]struct {
+			path   string
+			change func(*http.Request)
+			want   int
+		}{
+			"a document":                {"/", nil, 200},
+			"the head of one":           {"/", func(r *http.Request) { r.Method = http.MethodHead }, 200},
+			"a module":                  {"/assets/fleet.js", nil, 200},
+			"a port":                    {"/api/v1/port?device=s1&port=swp1", nil, 200},
+			"no such port":              {"/api/v1/port?device=s1&port=swp9", nil, 404},
+			"no such page":              {"/nothing", nil, 404},
+			"outside of the assets":     {"/assets/..%2fweb.go", nil, 404},
+			"the near end of an ssh -L": {"/", func(r *http.Request) { r.Host = "localhost:9999" }, 200},
+			"IPv6":                      {"/", func(r *http.Request) { r.Host = "[::1]:" + port }, 200},
+			"a name pointed here":       {"/", func(r *http.Request) { r.Host = "evil.example:" + port }, 421},
+			"a name that begins well":   {"/", func(r *http.Request) { r.Host = "localhost.evil.example" }, 421},
+			"POST":                      {"/", func(r *http.Request) { r.Method = http.MethodPost }, 405},
+			"OPTIONS":                   {"/api/v1/live", func(r *http.Request) { r.Method = http.MethodOptions }, 405},
+			"loaded by another site":    {"/api/v1/live", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+			"a link of another site to it": {"/", func(r *http.Request) {
+				r.Header.Set("Sec-Fetch-Site", "cross-site")
+				r.Header.Set("Sec-Fetch-Mode", "navigate")
+			}, 200},
+		} {
+			code, h, _ := get(t, client, "http://"+host+c.path, c.change)
+			if code != c.want {
+				t.Errorf("%s: %d, want %d", name, code, c.want)
+			}
+			if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'; script-src 'self';") || strings.Contains(csp, "unsafe") || h.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s: the headers are %v", name, h)
+			}
 		}
-		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'; script-src 'self';") || strings.Contains(csp, "unsafe") || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: the headers are %v", name, h)
-		}
-	}
-}
-
-// await waits until the page has its port.
-func await(t *testing.T, host string) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
-		if code, _, _ := get(t, http.DefaultClient, "http://"+host+"/api/v1/port?device=s1&port=swp1", nil); code == 200 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the port does not come")
-		}
-	}
+	})
 }
 
 // TestWhereAnybodyReads: an address that others reach is refused without TLS and a login, and what
@@ -142,69 +184,71 @@ func TestWhereAnybodyReads(t *testing.T) {
 // TestLogins: with TLS the page is for those who have the token or a certificate with a name that
 // may read it; a token that was changed is no longer good.
 func TestLogins(t *testing.T) {
-	auth := tlstest.New(t)
-	cfg := one(t)
-	cfg.TLS.Cert, cfg.TLS.Key = auth.Certify("localhost")
-	cfg.TLS.CA, cfg.Read = auth.CA, []string{"operator"}
-	cfg.Token = filepath.Join(t.TempDir(), "token")
-	const token = "0123456789abcdef0123456789"
-	write := func(text string) {
-		if err := os.WriteFile(cfg.Token, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(token)
-	_, port, _ := net.SplitHostPort(run(t, cfg).Addr().String())
-	url := "https://localhost:" + port + "/"
-
-	pool := x509.NewCertPool()
-	ca, err := os.ReadFile(auth.CA)
-	if err != nil || !pool.AppendCertsFromPEM(ca) {
-		t.Fatal(err)
-	}
-	client := func(name string) *http.Client {
-		conf := &tls.Config{RootCAs: pool}
-		if name != "" {
-			pair, err := tls.LoadX509KeyPair(auth.Certify(name))
-			if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		auth := tlstest.New(t)
+		cfg := one(t)
+		cfg.TLS.Cert, cfg.TLS.Key = auth.Certify("localhost")
+		cfg.TLS.CA, cfg.Read = auth.CA, []string{"operator"}
+		cfg.Token = filepath.Join(t.TempDir(), "token")
+		const token = "0123456789abcdef0123456789"
+		write := func(text string) {
+			if err := os.WriteFile(cfg.Token, []byte(text+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			conf.Certificates = []tls.Certificate{pair}
 		}
-		tr := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
-		t.Cleanup(tr.CloseIdleConnections)
-		return &http.Client{Transport: tr}
-	}
-	nobody, bearer := client(""), func(token string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
-	}
-	for name, c := range map[string]struct {
-		client *http.Client
-		change func(*http.Request)
-		want   int
-	}{
-		"nothing":                           {nobody, nil, 401},
-		"the token":                         {nobody, bearer(token), 200},
-		"the token as a password":           {nobody, func(r *http.Request) { r.SetBasicAuth("any", token) }, 200},
-		"a wrong one":                       {nobody, bearer(token + "0"), 401},
-		"an empty one":                      {nobody, func(r *http.Request) { r.SetBasicAuth("any", "") }, 401},
-		"a certificate":                     {client("operator"), nil, 200},
-		"another's":                         {client("intern"), nil, 401},
-		"another's with the token":          {client("intern"), bearer(token), 200},
-		"the token for a name pointed here": {nobody, func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" }, 421},
-	} {
-		code, h, text := get(t, c.client, url, c.change)
-		if code != c.want || code == 200 != strings.Contains(text, "<!DOCTYPE html>") || (code == 401) != (h.Get("WWW-Authenticate") != "") {
-			t.Errorf("%s: %d, want %d\n%.100s", name, code, c.want, text)
+		write(token)
+		_, ln, plain := inMemory(t, cfg)
+		const url = "https://localhost:8080/"
+
+		pool := x509.NewCertPool()
+		ca, err := os.ReadFile(auth.CA)
+		if err != nil || !pool.AppendCertsFromPEM(ca) {
+			t.Fatal(err)
 		}
-	}
-	write(strings.ToUpper(token))
-	if code, _, _ := get(t, nobody, url, bearer(token)); code != 401 {
-		t.Errorf("with the former token: %d", code)
-	}
-	if code, _, text := get(t, http.DefaultClient, "http://localhost:"+port+"/", bearer(strings.ToUpper(token))); code != http.StatusBadRequest {
-		t.Errorf("without TLS: %d\n%.100s", code, text)
-	}
+		client := func(name string) *http.Client {
+			conf := &tls.Config{RootCAs: pool}
+			if name != "" {
+				pair, err := tls.LoadX509KeyPair(auth.Certify(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				conf.Certificates = []tls.Certificate{pair}
+			}
+			tr := over(ln, conf)
+			t.Cleanup(tr.CloseIdleConnections)
+			return &http.Client{Transport: tr}
+		}
+		nobody, bearer := client(""), func(token string) func(*http.Request) {
+			return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+		}
+		for name, c := range map[string]struct {
+			client *http.Client
+			change func(*http.Request)
+			want   int
+		}{
+			"nothing":                           {nobody, nil, 401},
+			"the token":                         {nobody, bearer(token), 200},
+			"the token as a password":           {nobody, func(r *http.Request) { r.SetBasicAuth("any", token) }, 200},
+			"a wrong one":                       {nobody, bearer(token + "0"), 401},
+			"an empty one":                      {nobody, func(r *http.Request) { r.SetBasicAuth("any", "") }, 401},
+			"a certificate":                     {client("operator"), nil, 200},
+			"another's":                         {client("intern"), nil, 401},
+			"another's with the token":          {client("intern"), bearer(token), 200},
+			"the token for a name pointed here": {nobody, func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" }, 421},
+		} {
+			code, h, text := get(t, c.client, url, c.change)
+			if code != c.want || code == 200 != strings.Contains(text, "<!DOCTYPE html>") || (code == 401) != (h.Get("WWW-Authenticate") != "") {
+				t.Errorf("%s: %d, want %d\n%.100s", name, code, c.want, text)
+			}
+		}
+		write(strings.ToUpper(token))
+		if code, _, _ := get(t, nobody, url, bearer(token)); code != 401 {
+			t.Errorf("with the former token: %d", code)
+		}
+		if code, _, text := get(t, plain, "http://localhost:8080/", bearer(strings.ToUpper(token))); code != http.StatusBadRequest {
+			t.Errorf("without TLS: %d\n%.100s", code, text)
+		}
+	})
 }
 
 // TestLongLoginInABrowser: who types the token into Chromium's own dialogue sees the page live, over
@@ -241,92 +285,78 @@ func TestLongLoginInABrowser(t *testing.T) {
 // TestFollowers: so many browsers follow and no more, each is told what there is, and
 // leaves a place when it goes.
 func TestFollowers(t *testing.T) {
-	s := run(t, one(t))
-	host := s.Addr().String()
-	await(t, host)
-	// A follower: its end, the code of the answer, and the first line after the headers.
-	follow := func() (end func(), code int, line string) {
-		c, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, ln, _ := inMemory(t, one(t))
+		// A follower: its end, the code of the answer, and the first line after the headers.
+		follow := func() (end func(), code int, line string) {
+			c := dial(t, ln)
+			_, err := io.WriteString(c, "GET /api/v1/live HTTP/1.0\r\nHost: localhost\r\n\r\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := bufio.NewReader(c)
+			if line, err = r.ReadString('\n'); err == nil {
+				_, err = fmt.Sscanf(line, "HTTP/1.0 %d", &code)
+			}
+			for err == nil && line != "\r\n" { // the headers
+				line, err = r.ReadString('\n')
+			}
+			if err == nil {
+				line, err = r.ReadString('\n')
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { c.Close() }, code, line
 		}
-		t.Cleanup(func() { c.Close() })
-		if _, err := io.WriteString(c, "GET /api/v1/live HTTP/1.0\r\nHost: "+host+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
+		var first func()
+		for i := range maxLive {
+			end, code, line := follow()
+			if code != http.StatusOK || !strings.HasPrefix(line, `data: {"now":`) || !strings.Contains(line, `"id":"s1:swp1"`) {
+				t.Fatalf("follower %d of %d: %d, %q", i, maxLive, code, line)
+			}
+			if i == 0 {
+				first = end
+			}
 		}
-		r := bufio.NewReader(c)
-		if line, err = r.ReadString('\n'); err == nil {
-			_, err = fmt.Sscanf(line, "HTTP/1.0 %d", &code)
+		if _, code, _ := follow(); code != http.StatusServiceUnavailable {
+			t.Errorf("one more than %d is answered with %d", maxLive, code)
 		}
-		for err == nil && line != "\r\n" { // the headers
-			line, err = r.ReadString('\n')
+		first()
+		synctest.Wait()
+		if _, code, _ := follow(); code != http.StatusOK {
+			t.Errorf("the place of one that has gone is not free: %d", code)
 		}
-		if err == nil {
-			line, err = r.ReadString('\n')
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func() { c.Close() }, code, line
-	}
-	var first func()
-	for i := range maxLive {
-		end, code, line := follow()
-		if code != http.StatusOK || !strings.HasPrefix(line, `data: {"now":`) || !strings.Contains(line, `"id":"s1:swp1"`) {
-			t.Fatalf("follower %d of %d: %d, %q", i, maxLive, code, line)
-		}
-		if i == 0 {
-			first = end
-		}
-	}
-	if _, code, _ := follow(); code != http.StatusServiceUnavailable {
-		t.Errorf("one more than %d is answered with %d", maxLive, code)
-	}
-	first()
-	for end := time.Now().Add(10 * time.Second); ; {
-		if _, code, _ := follow(); code == http.StatusOK {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the place of one that has gone is not free")
-		}
-	}
+	})
 }
 
 // TestPageStaysThere: clients that take all connections, with bodies that they do not send or answers
 // that they do not read, do not take the page from others, whatever address they have.
 func TestPageStaysThere(t *testing.T) {
-	host := run(t, one(t)).Addr().String()
-	await(t, host)
-	for name, text := range map[string]string{
-		"bodies":          "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
-		"bodies of POST":  "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
-		"chunks":          "GET /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"unread answers":  strings.Repeat("GET /assets/fleet.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
-		"nothing further": "GET / HTTP/1.1\r\nHost: localhost\r\n",
-	} {
-		for i := range maxConns + 8 {
-			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}}
-			c, err := d.DialContext(t.Context(), "tcp", host)
-			if err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, ln, client := inMemory(t, one(t))
+		for name, text := range map[string]string{
+			"bodies":          "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+			"bodies of POST":  "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+			"chunks":          "GET /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"unread answers":  strings.Repeat("GET /assets/fleet.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
+			"nothing further": "GET / HTTP/1.1\r\nHost: localhost\r\n",
+		} {
+			for range maxConns + 8 {
+				c := dial(t, ln)
+				go func() { _, _ = io.WriteString(c, text) }()
 			}
-			t.Cleanup(func() { c.Close() })
-			if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-				t.Fatal(err)
-			}
-			go func() { _, _ = io.WriteString(c, text) }()
-		}
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			resp, err := http.Get("http://" + host + "/")
-			if err == nil {
-				resp.Body.Close()
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: the page is away: %v", name, err)
+			synctest.Wait()
+			for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				resp, err := client.Get("http://localhost/")
+				if err == nil {
+					resp.Body.Close()
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%s: the page is away: %v", name, err)
+				}
 			}
 		}
-		http.DefaultClient.CloseIdleConnections()
-	}
+	})
 }

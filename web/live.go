@@ -135,7 +135,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var at place
-	pace := time.NewTicker(s.every)
+	pace := time.NewTicker(liveEvery)
 	defer pace.Stop()
 	var sent time.Time
 	end := time.NewTimer(liveMost)
@@ -147,7 +147,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return
 			}
-			if api.Send(w, append(append([]byte("data: "), text...), "\n\n"...), s.write) != nil {
+			if api.Send(w, append(append([]byte("data: "), text...), "\n\n"...), writeTimeout) != nil {
 				return
 			}
 			sent = time.Now()

@@ -21,6 +21,8 @@ import (
 	"github.com/csig-agent/csig/web/webtest"
 )
 
+func TestMain(m *testing.M) { os.Exit(webtest.Main(m)) }
+
 var pictures = flag.String("pictures", "", "folder for pictures of the pages")
 
 // agents are those of a fleet for tests: statuses that a test changes.

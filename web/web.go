@@ -20,7 +20,8 @@ import (
 
 // Config is what a page needs.
 type Config struct {
-	Addr string // HOST:PORT to listen at
+	Addr string       // HOST:PORT to listen at
+	On   net.Listener // instead of one at Addr; nil: none
 
 	// Fleet has the fleet's devices and links, for the map (nil: there are none known), and the
 	// names of the devices that are driven here; a device without a name has that of its status.
@@ -55,8 +56,6 @@ type Server struct {
 	drawn mapText
 	plan  planFile
 	stop  chan struct{}
-	every time.Duration // how often a client is sent something, at most
-	write time.Duration // how long a client may take for an event
 }
 
 // Listen opens the page's address. Serve answers there.
@@ -64,10 +63,10 @@ func Listen(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, board: newBoard(&cfg), live: make(chan struct{}, maxLive), stop: make(chan struct{}), every: liveEvery, write: writeTimeout}
+	s := &Server{cfg: cfg, board: newBoard(&cfg), live: make(chan struct{}, maxLive), stop: make(chan struct{})}
 	var err error
 	if s.ln, err = api.ListenTCP(api.ListenerConfig{
-		Flag: "--web", Addr: cfg.Addr, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Login: cfg.Token != "", Conns: maxConns, Warn: cfg.Log.Warnf,
+		Flag: "--web", Addr: cfg.Addr, On: cfg.On, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Login: cfg.Token != "", Conns: maxConns, Warn: cfg.Log.Warnf,
 		Handler: s.guard(s.routes()),
 	}); err != nil {
 		return nil, err

@@ -7,9 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 func serve(t *testing.T, socket string, status func() *Status) *Server {
@@ -144,29 +149,90 @@ func TestListenAfterKill(t *testing.T) {
 	s.Close()
 }
 
+// inMemory serves in memory, where every client may do everything, until the test ends.
+func inMemory(t *testing.T, status func() *Status) (*Server, func() *Client) {
+	t.Helper()
+	ln := memnet.Listen("agent.sock")
+	s := newServer(status, &limited{Listener: trusting{ln}})
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, func() *Client {
+		c := NewDialClient("agent.sock", ln.Dial)
+		t.Cleanup(c.Close)
+		return c
+	}
+}
+
+// trusting has the connections of a listener be trusted.
+type trusting struct{ net.Listener }
+
+func (l trusting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return trusted{c}, err
+}
+
+type trusted struct{ net.Conn }
+
+func (trusted) Peer() string { return "the test" }
+
 // TestWatchHearsOfCyclesThatDoNotCome has an agent whose cycles hang.
 func TestWatchHearsOfCyclesThatDoNotCome(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "agent.sock")
-	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat, Time: time.Now()} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.quiet = time.Millisecond
-	go func() { _ = s.Serve() }() // ends with Close
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	c := NewClient(socket)
-	defer c.Close()
-	enough, n := errors.New("enough"), 0
-	if err := c.Watch(ctx, func(*Status) error {
-		if n++; n == 3 {
-			return enough
+	synctest.Test(t, func(t *testing.T) {
+		_, client := inMemory(t, func() *Status { return &Status{Format: StatusFormat, Time: time.Now()} })
+		enough, begin := errors.New("enough"), time.Now()
+		var at []time.Duration
+		if err := client().Watch(t.Context(), func(s *Status) error {
+			if at = append(at, s.Time.Sub(begin)); len(at) == 3 {
+				return enough
+			}
+			return nil
+		}); !errors.Is(err, enough) || !slices.Equal(at, []time.Duration{0, quietTime, 2 * quietTime}) {
+			t.Errorf("statuses of %v: %v", at, err)
 		}
-		return nil
-	}); !errors.Is(err, enough) {
-		t.Errorf("after %d statuses: %v", n, err)
-	}
+	})
+}
+
+// TestOneStatusACycle: however many clients ask, a status is made once a cycle, or once in statusAge.
+func TestOneStatusACycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0 // one at a time
+		s, client := inMemory(t, func() *Status { made++; return &Status{Format: StatusFormat} })
+		var clients []*Client
+		for range 8 {
+			clients = append(clients, client())
+		}
+		ask := func(want int) {
+			t.Helper()
+			var all sync.WaitGroup
+			for _, c := range clients {
+				all.Go(func() {
+					for range 3 {
+						if _, err := c.Status(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if made != want {
+				t.Errorf("%d statuses were made for many requests, want %d", made, want)
+			}
+		}
+		ask(1)
+		for cycle := range 5 {
+			s.Publish()
+			ask(2 + cycle) // of after the cycle
+		}
+		time.Sleep(statusAge)
+		ask(6)
+		time.Sleep(time.Nanosecond)
+		ask(7)
+	})
 }
 
 func TestSocketsThatCannotBe(t *testing.T) {

@@ -14,8 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,7 +31,6 @@ type served struct {
 	socket string
 	addr   net.Addr
 	log    chan string
-	made   atomic.Int64 // statuses
 }
 
 // serveAll starts a server, over TLS too where files are given; begin is called
@@ -42,10 +39,7 @@ func serveAll(t *testing.T, own *TLSFiles, begin func(*served)) *served {
 	t.Helper()
 	v := &served{m: &manager{mtus: map[string]int{}}, socket: filepath.Join(t.TempDir(), "agent.sock"), log: make(chan string, 1000)}
 	var err error
-	v.Server, err = Listen(v.socket, func() *Status {
-		v.made.Add(1)
-		return &Status{Format: StatusFormat, Device: "s1"}
-	})
+	v.Server, err = Listen(v.socket, func() *Status { return &Status{Format: StatusFormat, Device: "s1"} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +263,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	// And by itself.
 	install(files(old, "leaf1"))
 	for began := time.Now(); enters(old) != nil; time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > 20*reloadEvery {
+		if time.Since(began) > 2*time.Minute {
 			t.Fatal("files that change are not read again")
 		}
 	}
@@ -410,54 +404,6 @@ func TestAdmit(t *testing.T) {
 		if _, evicted, ok := add(root, false); evicted != nil || !ok {
 			t.Fatalf("root has a user's bound: %v, %v", evicted, ok)
 		}
-	}
-}
-
-// However many clients ask, a status is made once a cycle, or once in statusAge.
-func TestOneStatusACycle(t *testing.T) {
-	v := serveAll(t, nil, nil)
-	begin := time.Now()
-	const cycles = 20
-	var ask sync.WaitGroup
-	stop := make(chan struct{})
-	var asked atomic.Int64
-	for range 8 {
-		ask.Go(func() {
-			c := NewClient(v.socket)
-			defer c.Close()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if _, err := c.Status(context.Background()); err != nil {
-					t.Error(err)
-					return
-				}
-				asked.Add(1)
-			}
-		})
-	}
-	for range cycles {
-		for want := asked.Load() + 20; asked.Load() < want && !t.Failed(); {
-			time.Sleep(time.Millisecond) // until they have asked a while
-		}
-		v.Publish()
-	}
-	close(stop)
-	ask.Wait()
-	c := NewClient(v.socket)
-	defer c.Close()
-	for range 2 { // one of after the cycle
-		before := v.made.Load()
-		v.Publish()
-		if _, err := c.Status(t.Context()); err != nil || v.made.Load() == before {
-			t.Errorf("the status after a cycle is that of before: %v", err)
-		}
-	}
-	if most := int64(time.Since(begin)/statusAge) + cycles + 4; v.made.Load() > most {
-		t.Errorf("%d statuses were made for %d requests in %d cycles, want %d at most", v.made.Load(), asked.Load(), cycles, most)
 	}
 }
 

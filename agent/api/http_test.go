@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,9 @@ func (p *pipes) ask(from, text string) (int, error) {
 
 const plainGet = "GET " + StatusPath + " HTTP/1.1\r\nHost: agent\r\n\r\n"
 
+// fewConns are those that a listener of these tests has at most.
+const fewConns = 8
+
 // servePipes answers a handler's requests in memory, as a server of the agent's own and as one of
 // ListenTCP, until the test ends.
 func servePipes(t *testing.T, kind string, h http.Handler) (*pipes, *limited) {
@@ -83,15 +87,15 @@ func servePipes(t *testing.T, kind string, h http.Handler) (*pipes, *limited) {
 	var serve func() error
 	var end func() error
 	if kind == "agent" {
-		s := &Server{mux: http.NewServeMux(), stop: make(chan struct{}), plain: true}
-		s.mux.Handle("/", h)
-		s.init()
 		l = &limited{Listener: p, plain: roleChange}
-		s.lns = []net.Listener{l}
+		s := newServer(nil, l)
+		s.plain, s.http = true, newHTTP(s.guard(h), takesBody)
 		serve, end = s.Serve, s.Close
 	} else {
-		own := &Listener{http: newHTTP(h, nil)}
-		own.on(p, &ListenerConfig{Conns: maxConns})
+		own, err := ListenTCP(ListenerConfig{On: p, Conns: fewConns, Handler: h})
+		if err != nil {
+			t.Fatal(err)
+		}
 		l = own.ln.(*limited)
 		serve, end = func() error { return own.Serve(nil) }, own.Close
 	}
@@ -185,7 +189,7 @@ func TestOneSourceFills(t *testing.T) {
 						return network
 					}
 					fill := func() {
-						for i := range 3 * maxConns {
+						for i := range 3 * fewConns {
 							conn := p.dial(at(i))
 							t.Cleanup(func() { conn.Close() })
 							go func() { _, _ = io.WriteString(conn, send) }()
@@ -195,8 +199,8 @@ func TestOneSourceFills(t *testing.T) {
 					for range 3 { // and again, as long as they like
 						fill()
 						l.mu.Lock()
-						if n := len(l.conns); n > (maxConns+1)/2 {
-							t.Errorf("one source has %d of %d connections", n, maxConns)
+						if n := len(l.conns); n > (fewConns+1)/2 {
+							t.Errorf("one source has %d of %d connections", n, fewConns)
 						}
 						l.mu.Unlock()
 						if code, err := p.ask("192.0.2.9", plainGet); code != http.StatusOK {
@@ -221,9 +225,12 @@ func TestStreamsOfDays(t *testing.T) {
 			t.Run(fmt.Sprint(proto, " every ", every), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ended := make(chan error, 2)
+					var part atomic.Pointer[string]
+					small, big := "data: x\n\n", "data: "+strings.Repeat("x", 1<<20)+"\n\n"
+					part.Store(&small)
 					h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						for r.Context().Err() == nil {
-							if err := Send(w, []byte("data: "+strings.Repeat("x", 1<<17)+"\n\n"), writeTimeout); err != nil {
+							if err := Send(w, []byte(*part.Load()), writeTimeout); err != nil {
 								ended <- err
 								return
 							}
@@ -235,24 +242,24 @@ func TestStreamsOfDays(t *testing.T) {
 						ended <- r.Context().Err()
 					})
 					p := newPipes()
-					l := &Listener{http: newHTTP(h, nil)}
+					cfg := ListenerConfig{On: p, Conns: maxConns, Handler: h, Warn: t.Logf}
 					tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial("192.0.2.1"), nil }}
 					url, long := "http://leaf1/", min(300*every, 50*time.Hour)
 					if proto == "HTTP/2" {
 						ca := tlstest.New(t)
 						ca.Certify("leaf1")
-						l.tls = &serverTLS{files: files(ca, "leaf1"), seen: files(ca, "leaf1").states(), login: true, protos: []string{"h2"}, log: t.Logf}
+						cfg.TLS, cfg.Login = files(ca, "leaf1"), true
 						var err error
-						if l.tls.cfg, err = l.tls.load(); err != nil {
-							t.Fatal(err)
-						}
 						if tr.TLSClientConfig, err = files(ca, "leaf1").Client("leaf1"); err != nil {
 							t.Fatal(err)
 						}
 						tr.TLSClientConfig.Certificates = nil
 						tr.ForceAttemptHTTP2, url = true, "https://leaf1/"
 					}
-					l.on(p, &ListenerConfig{Conns: maxConns})
+					l, err := ListenTCP(cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
 					served := make(chan error, 1)
 					go func() { served <- l.Serve(nil) }()
 					defer func() {
@@ -269,17 +276,18 @@ func TestStreamsOfDays(t *testing.T) {
 					defer resp.Body.Close()
 					r := bufio.NewReader(resp.Body)
 					for began := time.Now(); time.Since(began) < long; {
-						if _, err := r.ReadSlice('\n'); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+						if _, err := r.ReadSlice('\n'); err != nil {
 							t.Fatalf("after %v: %v", time.Since(began), err)
 						}
 					}
+					part.Store(&big)
 					select {
 					case err := <-ended:
 						t.Fatalf("the stream has ended: %v", err)
 					default:
 					}
 					if proto == "HTTP/2" { // its client reads ahead, as far as its window goes
-						time.Sleep(40 * every)
+						time.Sleep(6 * every)
 					}
 					select {
 					case err := <-ended:
@@ -307,7 +315,9 @@ func request(t *testing.T, url string) *http.Request {
 // ended by the deadlines of its body or of its answer.
 func TestHandedOverForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{mux: http.NewServeMux(), stop: make(chan struct{}), plain: true}
+		p := newPipes()
+		s := newServer(nil, &limited{Listener: p, plain: roleChange})
+		s.plain = true
 		s.Forward(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if text, err := io.ReadAll(r.Body); err != nil || string(text) != "hello" {
 				t.Errorf("%q %v", text, err)
@@ -319,9 +329,6 @@ func TestHandedOverForLong(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "done")
 		}))
-		s.init()
-		p := newPipes()
-		s.lns = []net.Listener{&limited{Listener: p, plain: roleChange}}
 		done := make(chan error, 1)
 		go func() { done <- s.Serve() }()
 		code, err := p.ask("192.0.2.1", "PUT "+ConfigPath+" HTTP/1.1\r\nHost: agent\r\nContent-Length: 5\r\n\r\nhello")
@@ -338,11 +345,9 @@ func TestHandedOverForLong(t *testing.T) {
 // connection with the body that it does not send.
 func TestForbiddenBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{mux: http.NewServeMux(), stop: make(chan struct{}), plain: true}
-		s.init()
 		p := newPipes()
-		l := &limited{Listener: p, plain: roleStatus}
-		s.lns = []net.Listener{l}
+		s := newServer(func() *Status { return &Status{Format: StatusFormat} }, &limited{Listener: p, plain: roleStatus})
+		s.plain = true
 		done := make(chan error, 1)
 		go func() { done <- s.Serve() }()
 		for range maxUserConns {
@@ -352,7 +357,7 @@ func TestForbiddenBodies(t *testing.T) {
 			_, _ = io.WriteString(c, "PUT "+ConfigPath+" HTTP/1.1\r\nHost: agent\r\nContent-Length: 5\r\n\r\n")
 		}
 		synctest.Wait()
-		if code, err := p.ask("192.0.2.1", plainGet); code != http.StatusNotFound { // it has no status here
+		if code, err := p.ask("192.0.2.1", plainGet); code != http.StatusOK {
 			t.Errorf("beside them: %d %v", code, err)
 		}
 		if err := errors.Join(s.Close(), <-done); err != nil {
@@ -365,7 +370,7 @@ func TestForbiddenBodies(t *testing.T) {
 func TestStalledListener(t *testing.T) {
 	big := strings.Repeat("x", 32<<20) // more than the kernel takes
 	l, err := ListenTCP(ListenerConfig{
-		Flag: "--web", Addr: "127.0.0.1:0", Conns: maxConns, Warn: t.Logf,
+		Flag: "--web", Addr: "127.0.0.1:0", Conns: fewConns, Warn: t.Logf,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/big" {
 				_, _ = io.WriteString(w, big)
@@ -386,7 +391,7 @@ func TestStalledListener(t *testing.T) {
 		}
 	}()
 	for _, send := range []string{"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "GET /big HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		for i := range 2 * maxConns {
+		for i := range 2 * fewConns {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}}
 			c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
 			if err != nil {

@@ -22,7 +22,8 @@ type Listener struct {
 type ListenerConfig struct {
 	Flag   string // that has the address, for errors
 	Addr   string
-	TLS    TLSFiles // no Cert: there is no TLS; no CA: clients have no certificates
+	On     net.Listener // nil: one at Addr
+	TLS    TLSFiles     // no Cert: there is no TLS; no CA: clients have no certificates
 	Access TLSAccess
 	Login  bool // clients without a certificate connect, too: the server asks them for something else
 	Conns  int  // at most; each address has half of them
@@ -42,16 +43,13 @@ func ListenTCP(cfg ListenerConfig) (*Listener, error) {
 			return nil, fmt.Errorf("%s: %w", cfg.Flag, err)
 		}
 	}
-	ln, err := net.Listen("tcp", cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", cfg.Flag, cfg.Addr, err)
+	ln := cfg.On
+	if ln == nil {
+		var err error
+		if ln, err = net.Listen("tcp", cfg.Addr); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", cfg.Flag, cfg.Addr, err)
+		}
 	}
-	l.on(ln, &cfg)
-	return l, nil
-}
-
-// on has it accept the connections of another listener.
-func (l *Listener) on(ln net.Listener, cfg *ListenerConfig) {
 	conns := &limited{Listener: ln, most: cfg.Conns, mostUser: (cfg.Conns + 1) / 2}
 	l.ln = conns
 	if l.tls != nil {
@@ -61,6 +59,7 @@ func (l *Listener) on(ln net.Listener, cfg *ListenerConfig) {
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return l.tls.current(), nil },
 		})
 	}
+	return l, nil
 }
 
 // Addr is where it listens.

@@ -24,8 +24,7 @@ func (s *Server) Observe(h http.Handler) {
 // NewObserver is a server of Observe's paths alone, at the TCP address of --metrics: on a loopback
 // address plain HTTP for everyone on this machine, elsewhere as ListenTLS.
 func NewObserver(addr string, files TLSFiles, access TLSAccess, h http.Handler, log *logrus.Entry) (*Server, net.Addr, error) {
-	s := &Server{mux: http.NewServeMux(), stop: make(chan struct{})}
-	s.init()
+	s := newServer(nil)
 	s.Observe(h)
 	s.LogTo(log)
 	host, _, err := net.SplitHostPort(addr)

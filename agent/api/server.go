@@ -30,7 +30,6 @@ type Server struct {
 	sparse  *sparseLog                            // of connections; the same
 	plain   bool                                  // at a loopback address, without TLS
 	warn    func(format string, args ...any)
-	quiet   time.Duration // after which a watcher gets a status of a cycle that does not come
 
 	mu       sync.Mutex
 	cycle    chan struct{} // closed at each cycle, then replaced
@@ -91,16 +90,20 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := &Server{status: status, socket: socket, mux: http.NewServeMux(), lns: []net.Listener{&limited{Listener: ln}}, quiet: time.Second, cycle: make(chan struct{}), stop: make(chan struct{})}
-	s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
-	s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
-	s.init()
+	s := newServer(status, &limited{Listener: ln})
+	s.socket = socket
 	return s, nil
 }
 
-func (s *Server) init() {
-	s.warn = func(string, ...any) {}
+// newServer returns a server that answers at these listeners; status is nil where it answers none.
+func newServer(status func() *Status, lns ...net.Listener) *Server {
+	s := &Server{status: status, mux: http.NewServeMux(), lns: lns, cycle: make(chan struct{}), stop: make(chan struct{}), warn: func(string, ...any) {}}
+	if status != nil {
+		s.mux.HandleFunc("GET "+StatusPath, s.serveStatus)
+		s.mux.HandleFunc("GET "+WatchPath, s.serveWatch)
+	}
 	s.http = newHTTP(s.guard(s.mux), takesBody)
+	return s
 }
 
 // Serve answers until Close, or until one of its sockets fails.
@@ -195,12 +198,15 @@ func reply(w http.ResponseWriter, code int, text []byte) {
 	_, _ = w.Write(text) // an error: the client is gone
 }
 
+// quietTime is after which a watcher gets a status though no cycle ended.
+const quietTime = time.Second
+
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	quiet := time.NewTimer(s.quiet)
+	quiet := time.NewTimer(quietTime)
 	defer quiet.Stop()
 	for {
-		quiet.Reset(s.quiet)
+		quiet.Reset(quietTime)
 		next := s.next()
 		text, err := s.encodedStatus()
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -17,13 +18,14 @@ import (
 	devlog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 )
 
 // patience is how long a page has for what has to come.
 const patience = 30 * time.Second
 
-// Browser is a Chromium with one tab, and a new empty profile.
+// Browser is a tab with an empty profile of its own.
 type Browser struct {
 	t   testing.TB
 	ctx context.Context
@@ -40,34 +42,82 @@ type Options struct {
 	AnyCertificate bool     // whoever signed that of the server
 }
 
-// New starts a Chromium that ends with the test. At its end the test fails where the console had
-// an error, or a request went elsewhere than to hosts.
-func New(t testing.TB, o Options, hosts ...string) *Browser {
+// Main runs the tests of a package, whose browsers are one Chromium.
+func Main(m *testing.M) int {
+	defer func() {
+		if shared.end != nil {
+			shared.end()
+		}
+	}()
+	return m.Run()
+}
+
+// shared is the Chromium of a package's tests, from the first that wants one on.
+var shared struct {
+	mu  sync.Mutex
+	ctx context.Context
+	end func()
+}
+
+// process is that Chromium.
+func process(t testing.TB) context.Context {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.ctx != nil {
+		return shared.ctx
+	}
+	dir, err := os.MkdirTemp("", "csig-chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := start(context.Background(), t, dir, nil)
+	shared.ctx, shared.end = ctx, func() { end(); _ = os.RemoveAll(dir) }
+	if err := chromedp.Do(ctx); err != nil {
+		shared.end()
+		t.Fatalf("starting chromium: %v", err)
+	}
+	return ctx
+}
+
+// start is a Chromium with this folder; wrap stands in front of its command line.
+func start(ctx context.Context, t testing.TB, dir string, wrap []string) (browser context.Context, end func()) {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal("no chromium: apt-get install --no-install-recommends chromium")
 	}
-	opts := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+	actx, ended := chromedp.NewExecAllocator(ctx,
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"),
-		chromedp.Flag("ignore-certificate-errors", o.AnyCertificate),
 		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
-			if n := len(o.Wrap); n > 0 {
-				cmd.Args = append(slices.Clone(o.Wrap), cmd.Args...)
+			if n := len(wrap); n > 0 {
+				cmd.Args = append(slices.Clone(wrap), cmd.Args...)
 				cmd.Args[n] = path
-				if cmd.Path, err = exec.LookPath(o.Wrap[0]); err != nil {
+				if cmd.Path, err = exec.LookPath(wrap[0]); err != nil {
 					t.Error(err)
 				}
 			}
 		}),
+	)
+	browser, closed := chromedp.NewContext(actx)
+	return browser, func() { closed(); ended() }
+}
+
+// New is a browser that ends with the test. At its end the test fails where the console had
+// an error, or a request went elsewhere than to hosts.
+func New(t testing.TB, o Options, hosts ...string) *Browser {
+	t.Helper()
+	var ctx context.Context
+	var end func()
+	if len(o.Wrap) > 0 {
+		ctx, end = start(t.Context(), t, t.TempDir(), o.Wrap)
+	} else {
+		ctx, end = chromedp.NewContext(process(t), chromedp.WithNewBrowserContext())
 	}
-	actx, end := chromedp.NewExecAllocator(t.Context(), opts...)
-	ctx, closeTab := chromedp.NewContext(actx)
 	b := &Browser{t: t, ctx: ctx, hosts: hosts}
 	t.Cleanup(func() {
-		closeTab()
 		end()
 		for _, p := range b.Problems() {
 			t.Error(p)
@@ -80,6 +130,9 @@ func New(t testing.TB, o Options, hosts ...string) *Browser {
 		func() (cdp.Empty, error) { return chromedp.Call(ctx, network.Enable, network.EnableParams{}) },
 		func() (cdp.Empty, error) { return chromedp.Call(ctx, devlog.Enable, cdp.Empty{}) },
 		func() (cdp.Empty, error) { return chromedp.Call(ctx, runtime.Enable, cdp.Empty{}) },
+		func() (cdp.Empty, error) {
+			return chromedp.Call(ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: o.AnyCertificate})
+		},
 	} {
 		if _, err := enable(); err != nil {
 			t.Fatal(err)
