@@ -255,6 +255,7 @@ func TestStreamsOfDays(t *testing.T) {
 						}
 						tr.TLSClientConfig.Certificates = nil
 						tr.ForceAttemptHTTP2, url = true, "https://leaf1/"
+						long /= 4 // in each second of which the listener looks at its files
 					}
 					l, err := ListenTCP(cfg)
 					if err != nil {
