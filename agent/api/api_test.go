@@ -150,7 +150,7 @@ func TestListenAfterKill(t *testing.T) {
 }
 
 // inMemory serves in memory, where every client may do everything, until the test ends.
-func inMemory(t *testing.T, status func() *Status) (*Server, func() *Client) {
+func inMemory(t *testing.T, status func() *Status) (*Server, *memnet.Listener) {
 	t.Helper()
 	ln := memnet.Listen("agent.sock")
 	s := newServer(status, &limited{Listener: trusting{ln}})
@@ -161,11 +161,14 @@ func inMemory(t *testing.T, status func() *Status) (*Server, func() *Client) {
 			t.Error(err)
 		}
 	})
-	return s, func() *Client {
-		c := NewDialClient("agent.sock", ln.Dial)
-		t.Cleanup(c.Close)
-		return c
-	}
+	return s, ln
+}
+
+// clientOf is a client of a server in memory.
+func clientOf(t *testing.T, ln *memnet.Listener) *Client {
+	c := NewDialClient("agent.sock", ln.Dial)
+	t.Cleanup(c.Close)
+	return c
 }
 
 // trusting has the connections of a listener be trusted.
@@ -183,10 +186,10 @@ func (trusted) Peer() string { return "the test" }
 // TestWatchHearsOfCyclesThatDoNotCome has an agent whose cycles hang.
 func TestWatchHearsOfCyclesThatDoNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, client := inMemory(t, func() *Status { return &Status{Format: StatusFormat, Time: time.Now()} })
+		_, ln := inMemory(t, func() *Status { return &Status{Format: StatusFormat, Time: time.Now()} })
 		enough, begin := errors.New("enough"), time.Now()
 		var at []time.Duration
-		if err := client().Watch(t.Context(), func(s *Status) error {
+		if err := clientOf(t, ln).Watch(t.Context(), func(s *Status) error {
 			if at = append(at, s.Time.Sub(begin)); len(at) == 3 {
 				return enough
 			}
@@ -201,10 +204,10 @@ func TestWatchHearsOfCyclesThatDoNotCome(t *testing.T) {
 func TestOneStatusACycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0 // one at a time
-		s, client := inMemory(t, func() *Status { made++; return &Status{Format: StatusFormat} })
+		s, ln := inMemory(t, func() *Status { made++; return &Status{Format: StatusFormat} })
 		var clients []*Client
 		for range 8 {
-			clients = append(clients, client())
+			clients = append(clients, clientOf(t, ln))
 		}
 		ask := func(want int) {
 			t.Helper()

@@ -521,19 +521,21 @@ func TestTooLongBodies(t *testing.T) {
 // TestHalfARequest: a client that has sent half of one does not make the server's end an error: a
 // controller's standby that takes a device ends so.
 func TestHalfARequest(t *testing.T) {
-	var c net.Conn
-	serveAll(t, nil, func(v *served) {
+	synctest.Test(t, func(t *testing.T) {
+		var c net.Conn
+		t.Cleanup(func() { c.Close() }) // after the server's end
+		s, ln := inMemory(t, nil)
+		s.Manage(&manager{})
 		var err error
-		if c, err = net.Dial("unix", v.socket); err != nil {
+		if c, err = ln.Dial(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() }) // after the server's end
+		fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: agent\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\nhalf", ConfigPath)
+		// This answer comes when the server waits for the rest.
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
 	})
-	fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: agent\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\nhalf", ConfigPath)
-	// This answer comes when the server waits for the rest.
-	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
 }
 
 type zeros struct{}

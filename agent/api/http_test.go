@@ -242,7 +242,7 @@ func TestStreamsOfDays(t *testing.T) {
 						ended <- r.Context().Err()
 					})
 					p := newPipes()
-					cfg := ListenerConfig{On: p, Conns: maxConns, Handler: h, Warn: t.Logf}
+					cfg := ListenerConfig{On: p, Conns: maxConns, Handler: h, Warn: func(string, ...any) {}}
 					tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial("192.0.2.1"), nil }}
 					url, long := "http://leaf1/", min(300*every, 50*time.Hour)
 					if proto == "HTTP/2" {

@@ -22,7 +22,7 @@ const epoch = "csig-epoch"
 // createLimit is how long a stream may take to be created: its servers agree, and write files.
 const createLimit = 10 * time.Second
 
-// natsStore is a connection to NATS as kv.Store: a bucket is a stream.
+// natsStore implements kv.Store over a connection to NATS: a bucket is a stream.
 type natsStore struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -45,7 +45,7 @@ type natsBucket struct {
 	epoch  uint64
 }
 
-// streamName is that of a bucket's stream, and prefix what its subjects begin with.
+// streamName returns the name of a bucket's stream.
 func streamName(b *kv.Config) string {
 	if b.Plain {
 		return b.Name
@@ -53,6 +53,7 @@ func streamName(b *kv.Config) string {
 	return "KV_" + b.Name
 }
 
+// prefix returns what the subjects of a bucket begin with.
 func prefix(b *kv.Config) string {
 	if b.Plain {
 		return b.Name + "."
@@ -81,7 +82,7 @@ func (s *natsStore) Open(ctx context.Context, cfg kv.Config) (kv.Bucket, error) 
 	return b, nil
 }
 
-// create is the stream of a bucket that is missing.
+// create returns the stream of a bucket that is missing.
 func (s *natsStore) create(b *kv.Config) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name: streamName(b), Description: b.Description, Replicas: s.replicas, MaxMsgsPerSubject: int64(b.History),
@@ -115,7 +116,7 @@ func (b *natsBucket) Next(ctx context.Context, key string, from uint64) (kv.Entr
 	return b.entry(b.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(prefix(&b.cfg)+key)))
 }
 
-// entry is a message of the stream.
+// entry returns a message of the stream as an entry.
 func (b *natsBucket) entry(m *jetstream.RawStreamMsg, err error) (kv.Entry, error) {
 	if err != nil {
 		return kv.Entry{}, plainError(err)
@@ -154,7 +155,7 @@ func (b *natsBucket) publish(ctx context.Context, e *kv.Entry, opts ...jetstream
 	return ack.Sequence, nil
 }
 
-// plainError is an error of NATS as one of kv.
+// plainError makes an error of NATS one of package kv.
 func plainError(err error) error {
 	var api *jetstream.APIError
 	code := jetstream.ErrorCode(0)
@@ -177,7 +178,7 @@ func plainError(err error) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// tooLong is what the server says of a message that is longer than MaxMsgSize.
+// tooLong is the server's error code for a message that is longer than MaxMsgSize.
 const tooLong = 10054
 
 func (b *natsBucket) Keys(ctx context.Context) (keys []string, err error) {

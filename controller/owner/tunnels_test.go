@@ -49,7 +49,7 @@ func TestTunnels(t *testing.T) {
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return c2.Dial(ctx, "sw 1")
 		}}}
-		for _, size := range []int{0, 1, tunnelChunk, 5 << 20} {
+		for _, size := range []int{0, 1, tunnelChunk, 1<<20 + 1} {
 			sent := make([]byte, size)
 			_, _ = rand.Read(sent)
 			r, err := client.Post("http://agent/echo", "", bytes.NewReader(sent))

@@ -1,5 +1,5 @@
-// Package kv is what controllers need of the store that they share: buckets, whose keys have
-// values with revisions, and messages. controller/owner has it of NATS; tests have it in memory.
+// Package kv is the interface between controllers and the store that they share: buckets, whose keys
+// have values with revisions, and messages. controller/owner implements it over NATS, kvtest in memory.
 package kv
 
 import (
@@ -17,7 +17,7 @@ var (
 	ErrTooLong  = errors.New("longer than a value of this bucket") // of a value
 )
 
-// Config describes a bucket. Who opens one that is missing creates it so.
+// Config describes a bucket, and how Open creates it where it is missing.
 type Config struct {
 	Name, Description string
 
@@ -27,27 +27,27 @@ type Config struct {
 
 	Plain  bool   // its subjects are NAME.KEY, for other programs to read; there is no Watch
 	Memory bool   // it need not outlive its servers
-	Keep   bool   // of a plain one: no single value may be deleted; others are all so
-	Epoch  uint64 // of one that is created; 0: none
+	Keep   bool   // of a plain one: no single value may be deleted, as in all others
+	Epoch  uint64 // of a bucket that is created; 0: none
 }
 
 // Entry is a value of a key.
 type Entry struct {
 	Key      string
-	Revision uint64 // of the bucket: each write has a higher one, and 0 is none
+	Revision uint64 // each write to the bucket has a higher one; 0: there is no entry
 	Time     time.Time
 	Value    []byte
 	Header   map[string]string
 	Deleted  bool // the key was deleted: there is no value
 }
 
-// Store is one connection to the servers. A call whose context has no deadline takes no longer
-// than the connection lets it.
+// Store is one connection to the servers. The connection bounds the time of a call whose context
+// has no deadline.
 type Store interface {
 	// Open opens a bucket, and creates one that is missing.
 	Open(ctx context.Context, cfg Config) (Bucket, error)
 
-	// Inbox returns a subject that nobody else subscribes to.
+	// Inbox returns a subject for this connection alone.
 	Inbox() string
 	// Subscribe calls f with each message to a subject, one after the other; "*" is any token of one.
 	Subscribe(subject string, f func(Message)) (stop func() error, err error)
@@ -58,7 +58,7 @@ type Store interface {
 	Request(ctx context.Context, subject string, data []byte) (Message, error)
 }
 
-// Message is one to a subject.
+// Message is what is published to a subject.
 type Message struct {
 	Subject string
 	Data    []byte
@@ -66,24 +66,26 @@ type Message struct {
 	Reply   string // the subject of the answer; "": none is wanted
 }
 
-// Bucket is one that was opened. What was removed and created again since has the same name, and
-// no revision of before.
+// Bucket is one that was opened. Where it is removed and created again, the new one has the same
+// name, and no revision of the old one.
 type Bucket interface {
-	// Epoch is that of who created the bucket, when it was opened; 0: it has none.
+	// Epoch returns Config.Epoch of the connection that created the bucket; 0: it has none.
 	Epoch() uint64
 
-	// Last returns the newest entry of a key that the server knows which answers; another one may
-	// know a newer one. Next returns the first one from a revision on.
+	// Last returns the newest entry of a key, deleted or not, as the server that answers knows it;
+	// another server may know a newer one. Next returns the first entry from a revision on.
 	Last(ctx context.Context, key string) (Entry, error)
 	Next(ctx context.Context, key string, from uint64) (Entry, error)
 
+	// Put adds an entry, whatever the key's last one is.
 	Put(ctx context.Context, key string, value []byte) (revision uint64, err error)
-	// Update puts an entry where the last one of its key, deleted ones included, has this revision;
-	// 0: the key has none.
+	// Update adds an entry where the last one of its key, deleted or not, has this revision, and
+	// else returns ErrStale; 0: the key has no entry.
 	Update(ctx context.Context, e Entry, last uint64) (revision uint64, err error)
 
+	// Keys returns the keys that have an entry.
 	Keys(ctx context.Context) ([]string, error)
 
-	// Watch calls f with the last entry of each key, and with each that follows, until ctx ends.
+	// Watch calls f with the last entry of each key, and then with each new one, until ctx ends.
 	Watch(ctx context.Context, f func(Entry)) error
 }

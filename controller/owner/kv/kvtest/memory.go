@@ -15,8 +15,7 @@ import (
 	"github.com/csig-agent/csig/controller/owner/kv"
 )
 
-// Memory is the servers of a store. Whoever waits for them waits durably: it runs in bubbles of
-// testing/synctest.
+// Memory is the servers of a store. Waits for them are durable: they run in bubbles of testing/synctest.
 type Memory struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -52,7 +51,8 @@ func (m *Memory) Delete(name, key string) {
 	m.buckets[name].add(kv.Entry{Key: key, Deleted: true})
 }
 
-// Lag has the server that answers know nothing of the last while; what writes is not concerned.
+// Lag has reads answered by a server that has not got what was written in this last time. Writes
+// are not concerned.
 func (m *Memory) Lag(by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *Conn) Close() {
 	c.of.subs = slices.DeleteFunc(c.of.subs, func(s *subscription) bool { return s.by == c })
 }
 
-// Cut loses everything that is sent over the connection until it is restored.
+// Cut loses all that is sent over the connection until restore is called.
 func (c *Conn) Cut() (restore func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *Conn) LoseAnswers(n int) {
 	c.lose = n
 }
 
-// LateWatch has what is watched from now on come this much later.
+// LateWatch delays what watchers are told from now on.
 func (c *Conn) LateWatch(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
