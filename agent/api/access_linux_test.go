@@ -108,13 +108,7 @@ func TestShare(t *testing.T) {
 	}
 	m := &manager{file: "as it was"}
 	s.Manage(m)
-	done := make(chan error, 1)
-	go func() { done <- s.Serve() }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
+	serveToEnd(t, s)
 	// Root does everything, as before.
 	c := NewClient(socket)
 	defer c.Close()

@@ -17,22 +17,25 @@ import (
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
+// serveToEnd has a server answer until the test ends.
+func serveToEnd(t *testing.T, s *Server) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func serve(t *testing.T, socket string, status func() *Status) *Server {
 	t.Helper()
 	s, err := Listen(socket, status)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve() }()
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	serveToEnd(t, s)
 	return s
 }
 
@@ -154,13 +157,7 @@ func inMemory(t *testing.T, status func() *Status) (*Server, *memnet.Listener) {
 	t.Helper()
 	ln := memnet.Listen("agent.sock")
 	s := newServer(status, &limited{Listener: trusting{ln}})
-	done := make(chan error, 1)
-	go func() { done <- s.Serve() }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
+	serveToEnd(t, s)
 	return s, ln
 }
 

@@ -56,13 +56,7 @@ func serveAll(t *testing.T, own *TLSFiles, begin func(*served)) *served {
 	if begin != nil {
 		begin(v)
 	}
-	done := make(chan error, 1)
-	go func() { done <- v.Serve() }()
-	t.Cleanup(func() {
-		if err := errors.Join(v.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
+	serveToEnd(t, v.Server)
 	return v
 }
 

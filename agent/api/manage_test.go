@@ -174,13 +174,7 @@ func manage(t *testing.T, m *manager, own *TLSFiles) (socket string, addr net.Ad
 			t.Fatal(err)
 		}
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve() }()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-	})
+	serveToEnd(t, s)
 	return socket, addr
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -93,17 +92,10 @@ func (s *shelf) AppendJournal(_ context.Context, id string, at int64, part []byt
 }
 
 func TestJournals(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "agent.sock")
-	s, err := Listen(socket, func() *Status { return &Status{Format: StatusFormat} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, ln := inMemory(t, nil)
 	kept := &shelf{}
 	s.Keep(kept)
-	go func() { _ = s.Serve() }()
-	t.Cleanup(func() { _ = s.Close() })
-	c := NewClient(socket)
-	defer c.Close()
+	c := clientOf(t, ln)
 	who := Operator{Session: "s", Who: "ann@x"}
 	c.As(&who)
 	const id = "0123456789abcdef"
