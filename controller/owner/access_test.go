@@ -129,7 +129,7 @@ func (c *cluster) connect(t *testing.T, at string, conf *tls.Config, name string
 // await waits until something is so.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * patience); !is(); time.Sleep(5 * time.Millisecond) { // between looks
+	for end := time.Now().Add(4 * patience); !is(); time.Sleep(5 * time.Millisecond) { // between looks
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
@@ -243,9 +243,9 @@ func (c *cluster) roles(t *testing.T) {
 	t.Cleanup(node.Close)
 	at["c1"] = node
 
-	first := opened(t, onNATS(t, node, 3), "c1", unending)
+	first := opened(t, onNATS(t, node, 3, patience), "c1", unending)
 	await(t, "the stores are not created", func() bool {
-		ctx, done := context.WithTimeout(t.Context(), patience)
+		ctx, done := context.WithTimeout(t.Context(), retried)
 		defer done()
 		_, err := first.bucket(ctx)
 		if err == nil {
@@ -261,8 +261,9 @@ func (c *cluster) roles(t *testing.T) {
 	})
 
 	// A client owns a device, as nodes do; what it asks of another's is in its own name.
-	member := opened(t, onNATS(t, at["c7"], 3), "c7", unending)
+	member := opened(t, onNATS(t, at["c7"], 3, patience), "c7", unending)
 	lease := taken(t, member)
+	t.Cleanup(func() { _ = lease.Close(context.Background(), false) }) // for the next that takes the device
 	if err := lease.KeepConfig(t.Context(), []byte("x")); err != nil {
 		t.Error("a client keeps a configuration:", err)
 	}
@@ -435,12 +436,16 @@ func (c *cluster) lostNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stranger.Close)
-	l := taken(t, opened(t, onNATS(t, connected(t, c.nodes[0]), 3), "c1", unending))
+	join := func(node int, name string) *Lease { // what was given up is taken at once
+		l, _ := own(t, opened(t, onNATS(t, connected(t, c.nodes[node]), 3, retried), name, func(c *Config) { c.Term = 8 * MinTerm }))
+		return l
+	}
+	l := join(0, "c1")
 	if err := l.Close(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	c.nodes[0].Close()
-	next, _ := own(t, opened(t, onNATS(t, connected(t, c.nodes[1]), 3), "c2", func(c *Config) { c.Term = 8 * MinTerm }))
+	next := join(1, "c2")
 	if !next.GivenUp || next.Token.Epoch != l.Token.Epoch || next.Token.Revision <= l.Token.Revision {
 		t.Errorf("beside a server that is lost: %+v after %+v", next.Token, l.Token)
 	}

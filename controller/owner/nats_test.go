@@ -55,10 +55,14 @@ func connected(t testing.TB, s *Server) *nats.Conn {
 	return nc
 }
 
-// onNATS is the store of a connection.
-func onNATS(t testing.TB, nc *nats.Conn, replicas int) kv.Store {
+// retried is how long an answer has that is asked for again where it does not come: while a cluster
+// chooses a leader, requests are lost.
+const retried = patience / 6
+
+// onNATS is the store of a connection, with so long for an answer.
+func onNATS(t testing.TB, nc *nats.Conn, replicas int, wait time.Duration) kv.Store {
 	t.Helper()
-	on, err := newNATSStore(nc, patience, replicas)
+	on, err := newNATSStore(nc, wait, replicas)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +102,7 @@ func TestNATSConforms(t *testing.T) {
 	kvtest.Conform(t, kvtest.Servers{
 		Connect: func(t *testing.T) (kv.Store, func()) {
 			nc := connected(t, s)
-			return onNATS(t, nc, 1), nc.Close
+			return onNATS(t, nc, 1, patience), nc.Close
 		},
 		Remove: func(t *testing.T, bucket string) {
 			if err := admin.DeleteKeyValue(t.Context(), bucket); err != nil {
@@ -123,7 +127,7 @@ func TestServerStartsAgain(t *testing.T) {
 	t.Parallel()
 	log := new(logged)
 	s := served(t, log.entry())
-	store := opened(t, onNATS(t, connected(t, s), 1), "c1", unending)
+	store := opened(t, onNATS(t, connected(t, s), 1, patience), "c1", unending)
 	if err := taken(t, store).KeepConfig(t.Context(), []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
