@@ -227,7 +227,7 @@ func (d *Driver) observe() (*observed, error) {
 // written is our table as the last sync left it, with the elements that were written since; nil
 // where that is not known.
 func (d *Driver) written() *observed {
-	left := d.leaseUntil.Sub(d.cfg.Now())
+	left := time.Until(d.leaseUntil)
 	if d.known != vendors.Current || left <= 0 {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (d *Driver) written() *observed {
 // elements come back with the update that is about to follow.
 func (d *Driver) leaseFlushed(have *observed) bool {
 	lease := have.sets[setLease]
-	return d.known != vendors.Unread && lease != nil && len(lease.keys) == 0 && d.cfg.Now().Before(d.leaseUntil)
+	return d.known != vendors.Unread && lease != nil && len(lease.keys) == 0 && time.Now().Before(d.leaseUntil)
 }
 
 // carryOut writes groups in as few transactions as the kernel allows.

@@ -1,14 +1,8 @@
 package linux
 
-import "time"
-
 // Config is how to reach the switch.
 type Config struct {
 	// NetNS is an open file descriptor of the network namespace whose ports
 	// are driven; 0 is the caller's own. The driver does not close it.
 	NetNS int
-
-	// Now is the clock that reports whether a lease should still hold; nil is
-	// time.Now. The lease itself runs by the kernel's clock.
-	Now func() time.Time
 }

@@ -72,9 +72,6 @@ type port struct {
 // Open returns a driver for the ports of a network namespace. It changes
 // nothing. The error says what is missing: rights, or nftables.
 func Open(cfg Config) (*Driver, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	d := &Driver{NS: netdev.NS(cfg.NetNS), cfg: cfg}
 	d.depths, d.depthWhy = depthsOfKernel()
 	var err error

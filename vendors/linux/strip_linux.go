@@ -311,11 +311,9 @@ const stripLook = 100 * time.Millisecond
 // watchStrip makes sure that the programs of the ports still run, and tries again what
 // went wrong with one and may pass. It returns what was restored.
 func (d *Driver) watchStrip() []vendors.Change {
-	now := d.cfg.Now()
-	since := now.Sub(d.strip.looked)
-	look := since < 0 || since >= stripLook
+	look := time.Since(d.strip.looked) >= stripLook
 	if look {
-		d.strip.looked = now
+		d.strip.looked = time.Now()
 	}
 	var due []*port
 	for _, p := range d.ports {

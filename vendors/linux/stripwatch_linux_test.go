@@ -46,12 +46,7 @@ func TestStripProgramDetachedByHand(t *testing.T) {
 		return // there are no programs without BPF: TestStrip checks the refusal
 	}
 	w := newWire(t)
-	now := time.Now()
-	d, err := Open(Config{NetNS: w.fd, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip}))
 	strips := func() bool {
 		t.Helper()
@@ -65,7 +60,7 @@ func TestStripProgramDetachedByHand(t *testing.T) {
 	}
 	cycle := func() vendors.UpdateResult {
 		t.Helper()
-		now = now.Add(stripLook)
+		d.strip.looked = time.Now().Add(-stripLook)
 		return update(t, d, time.Minute)
 	}
 	for range 3 {
@@ -110,16 +105,11 @@ func BenchmarkWatchStrip(b *testing.B) {
 	for i := range s.Ports {
 		s.Ports[i].Action = vlanrules.Strip
 	}
-	now := time.Now()
-	d, err := Open(Config{NetNS: n.fd, Now: func() time.Time { return now }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
+	d := openDriver(b, n)
 	apply(b, d, s)
 	b.ReportAllocs()
 	for b.Loop() {
-		now = now.Add(stripLook)
+		d.strip.looked = time.Time{}
 		if c := d.watchStrip(); c != nil {
 			b.Fatal(c)
 		}

@@ -24,7 +24,7 @@ import (
 // is an error of its port; its map is kept up to date all the same.
 func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease time.Duration) (vendors.UpdateResult, error) {
 	var res vendors.UpdateResult
-	until := d.cfg.Now().Add(lease) // from the call on: a process may be stopped anywhere in here
+	until := time.Now().Add(lease) // from the call on: a process may be stopped anywhere in here
 	if err := ctx.Err(); err != nil {
 		return res, err
 	}
@@ -132,7 +132,7 @@ func (d *Driver) program(updates []vendors.PortUpdate, lease time.Duration, unti
 	b.labelNext("the lease")
 	b.flushSet(setLease)
 	b.addKeys(setLease, d.leaseKeys, lease+leaseTick) // it holds for lease at least
-	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+	if err := vendors.LateLease(time.Now(), until); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	if err := d.commitPending(res); err != nil {
