@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
@@ -123,7 +124,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 		}
 	}
 	r.stageConstant()
-	if r.wasKnown && !r.hadLease && d.cfg.Now().Before(d.until) {
+	if r.wasKnown && !r.hadLease && time.Now().Before(d.until) {
 		r.note("", "the lease was gone, and ports had fallen back")
 	}
 	for _, p := range d.ports {
@@ -145,7 +146,7 @@ func (d *Driver) sync(ctx context.Context, s *state, keep bool) ([]vendors.Chang
 			p.state = settled
 		}
 	}
-	d.known, d.checked = vendors.Current, d.cfg.Now()
+	d.known, d.checked = vendors.Current, time.Now()
 	d.hasHooks = len(d.info.partner) > 0
 	var changes []vendors.Change
 	for _, name := range slices.Sorted(maps.Keys(r.what)) {

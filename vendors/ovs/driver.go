@@ -44,7 +44,6 @@ type Config struct {
 	Dial func(ctx context.Context, path string) (net.Conn, error)
 	// Done is called by Close, where it is not nil.
 	Done func() error
-	Now  func() time.Time // nil is time.Now
 }
 
 // Driver drives one bridge. Its methods are not safe for concurrent use.
@@ -134,9 +133,6 @@ func Open(cfg Config) (*Driver, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = func(ctx context.Context, path string) (net.Conn, error) {

@@ -64,7 +64,12 @@ func newSandwich(t testing.TB) *sandwich {
 
 func (s *sandwich) open(t testing.TB, bridge string) *Driver {
 	t.Helper()
-	d := s.opened(t, Config{Bridge: bridge})
+	return s.openBy(t, Config{Bridge: bridge})
+}
+
+func (s *sandwich) openBy(t testing.TB, cfg Config) *Driver {
+	t.Helper()
+	d := s.opened(t, cfg)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -30,14 +30,8 @@ func (s *sandwich) openAt(t testing.TB, table uint8) *Driver {
 	if err := s.driver.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d := s.opened(t, Config{Bridge: "csig", Table: table})
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s.driver = d
-	return d
+	s.driver = s.openBy(t, Config{Bridge: "csig", Table: table})
+	return s.driver
 }
 
 // TestTableMissOfOthers has foreign flows where csig's first table has
@@ -186,16 +180,17 @@ func TestRemoveOtherTables(t *testing.T) {
 func TestWayOfFrames(t *testing.T) {
 	t.Parallel()
 	s := newHanded(t)
-	now := time.Now()
-	s.driver.cfg.Now = func() time.Time { return now }
 	const hand = "cookie=5,in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)"
 	s.Ofctl("add-flow", "csig", hand)
 	if f, err := s.driver.Probe(t.Context()); err != nil || f.Update.Reason != losesR || f.Identity != (vendors.Identity{Model: "Open vSwitch", Version: s.driver.info.version}) {
 		t.Fatalf("%+v, %+v, %v", f.Update, f.Identity, err)
 	}
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
-	now = now.Add(checkEvery)
-	update(t, s.driver, time.Minute, at7) // the first look around
+	s.driver.checked = time.Time{} // it is time to look
+	update(t, s.driver, time.Minute, at7)
+	if aroundEvery > 5*time.Second {
+		t.Errorf("flows of others are read every %v", aroundEvery)
+	}
 	s.becomes(t, soon, []tag{best}, at7s)
 	for _, tc := range []struct {
 		name    string
@@ -220,11 +215,11 @@ func TestWayOfFrames(t *testing.T) {
 			}
 			var res vendors.UpdateResult
 			var err error
-			for range 5 { // seconds
+			for _, read := range []time.Time{time.Now().Add(time.Hour), time.Now().Add(-aroundEvery)} { // it is not due, and it is
 				if res.Facts != nil {
 					t.Error("it is said before it was looked at")
 				}
-				now = now.Add(time.Second)
+				s.driver.checked, s.driver.othersReadAt = time.Time{}, read
 				res, err = s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, time.Minute)
 				if !res.Leased {
 					t.Fatalf("%+v, %v", res, err)

@@ -37,7 +37,7 @@ func (d *Driver) ask(ctx context.Context) {
 		return
 	}
 	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
-	q := &question{asked: d.cfg.Now(), answer: make(chan answer, 1), stop: stop}
+	q := &question{asked: time.Now(), answer: make(chan answer, 1), stop: stop}
 	d.late = q
 	a := answer{owner: d.owner, bare: d.bare}
 	go func() {

@@ -35,7 +35,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if lease <= 0 || lease > maxLease {
 		return res, &vendors.PermanentError{Err: fmt.Errorf("a lease of %v: want up to %v", lease, maxLease)}
 	}
-	until := d.cfg.Now().Add(lease)
+	until := time.Now().Add(lease)
 	if d.setup == nil {
 		if err := vendors.TakeOver(ctx, d, func() bool { return d.known == vendors.Current }); err != nil {
 			return res, err
@@ -44,7 +44,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	if err := d.connect(ctx); err != nil {
 		return res, err
 	}
-	if now := d.cfg.Now(); d.known != vendors.Current || now.Sub(d.checked) >= checkEvery {
+	if d.known != vendors.Current || time.Since(d.checked) >= checkEvery {
 		if err := d.check(ctx, &res); err != nil {
 			return res, err
 		}
@@ -82,7 +82,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 	}
 	d.leased = d.pipe.lease(ofp.Seconds(lease))
 	d.mods = append(d.mods, ofp.Mod{Kind: ofp.Add, Flow: &d.leased, Name: ""})
-	if err := vendors.LateLease(d.cfg.Now(), until); err != nil {
+	if err := vendors.LateLease(time.Now(), until); err != nil {
 		return vendors.UpdateResult{Repaired: res.Repaired, ReadBack: res.ReadBack, Facts: res.Facts}, errors.Join(append(errs, err)...)
 	}
 	err := d.commit(ctx)
@@ -93,7 +93,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, lease
 		left, err = d.portByPort(ctx, updates, &res)
 		errs = append(errs, left...)
 		if err == nil {
-			err = vendors.LateLease(d.cfg.Now(), until)
+			err = vendors.LateLease(time.Now(), until)
 		}
 		if err == nil {
 			d.mods = append(d.mods[:0], ofp.Mod{Kind: ofp.Add, Flow: &d.leased})
@@ -179,19 +179,19 @@ func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
 		return err
 	}
 	// This process may have been stopped, and another may have removed everything.
-	if d.told.Before(d.until) && d.until.Before(d.cfg.Now()) {
+	if d.told.Before(d.until) && d.until.Before(time.Now()) {
 		return errors.New("the lease ended, and ovsdb-server has not answered since whether this process still has the bridge")
 	}
 	if d.info.vlanLimit != 1 {
 		return &vendors.PermanentError{Err: errors.New(limitReason(d.info.vlanLimit))}
 	}
-	around := d.cfg.Now().Sub(d.othersReadAt) >= aroundEvery
+	around := time.Since(d.othersReadAt) >= aroundEvery
 	s, err := d.read(ctx, around)
 	if err != nil {
 		return err
 	}
 	if around {
-		d.passed, d.othersReadAt = d.news(s, res), d.cfg.Now()
+		d.passed, d.othersReadAt = d.news(s, res), time.Now()
 	}
 	changes, err := d.sync(ctx, s, true)
 	if err != nil {

@@ -220,8 +220,7 @@ func TestStoppedWriter(t *testing.T) {
 		t.Run(connection, func(t *testing.T) {
 			t.Parallel()
 			s := newSandwich(t)
-			now := time.Now()
-			agent, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: "the agent", Now: func() time.Time { return now }})
+			agent, err := Open(Config{Bridge: "csig", RunDir: s.Dir, Who: "the agent"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +237,11 @@ func TestStoppedWriter(t *testing.T) {
 				_ = agent.await(t.Context())
 				_ = agent.db.close()
 			}
-			now = now.Add(10 * time.Second)
+			const stopped = -10 * time.Second
+			agent.checked, agent.told, agent.until = agent.checked.Add(stopped), agent.told.Add(stopped), agent.until.Add(stopped)
+			if agent.late != nil {
+				agent.late.asked = agent.late.asked.Add(stopped)
+			}
 			s.PauseDatabase(true)
 			for range 3 {
 				if res, err := agent.Update(t.Context(), []vendors.PortUpdate{at7}, time.Second); err == nil || res.Ops+res.Ports > 0 || res.Repaired != nil {
