@@ -14,16 +14,14 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// lagLab is a lab of a few ports, whose clock the test has.
+// lagLab is a lab of a few ports.
 type lagLab struct {
 	*lab
-	now   time.Time
 	ports []string
 }
 
 func newLagLab(t *testing.T, release sonictest.Release, ports ...string) *lagLab {
-	l := &lagLab{lab: newLab(t, release, ports...), now: time.Now(), ports: ports}
-	l.cfg.Now = func() time.Time { return l.now }
+	l := &lagLab{lab: newLab(t, release, ports...), ports: ports}
 	l.loose = true
 	return l
 }
@@ -67,13 +65,13 @@ func (l *lagLab) cycle(left ...string) error {
 		us = append(us, vendors.PortUpdate{Port: p, Intents: intents(uint16(5+i), uint8(21+i), 10, 11)})
 	}
 	l.sw.Settle()
-	l.lab.now = map[string][]vlanrules.Intent{}
+	l.now = map[string][]vlanrules.Intent{}
 	for _, u := range us {
 		if !slices.Contains(left, u.Port) {
-			l.lab.now[u.Port] = u.Intents
+			l.now[u.Port] = u.Intents
 		}
 	}
-	l.now = l.now.Add(recheck)
+	l.elapse(recheck)
 	_, err := l.Update(l.t.Context(), us, time.Second)
 	l.exact()
 	l.clean()
@@ -167,7 +165,6 @@ func TestAggregateInPart(t *testing.T) {
 	l.refused(l.cycle(), "")
 	l.configured(map[string]string{"PortChannel7": "0x88a8"})
 	l.open() // nor does a csig that was started again take anything away
-	l.cfg.Now = func() time.Time { return l.now }
 	if err := l.Apply(t.Context(), l.setup()); err != nil {
 		t.Fatal(err)
 	}
@@ -228,8 +225,7 @@ func TestAggregateFixed(t *testing.T) {
 	l = newLagLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
 	l.sw.NoTeammgrd = true
 	l.sw.Join("PortChannel7", "Ethernet0")
-	start := time.Now()
-	l.cfg.Now, l.cfg.Patience = func() time.Time { return l.now.Add(time.Since(start)) }, 100*time.Millisecond
+	l.cfg.Patience = 100 * time.Millisecond
 	err = l.Apply(t.Context(), l.setup())
 	var pe *vendors.PortError
 	if got := portErrors(err); len(got) != 1 || !errors.As(err, &pe) || pe.Port != "Ethernet0" || !strings.Contains(err.Error(), "is teammgrd running?") {
@@ -261,7 +257,6 @@ func TestAggregateRandom(t *testing.T) {
 				// As SONiC's command line has it, or not.
 				if rnd.IntN(3) > 0 {
 					l.open()
-					l.cfg.Now = func() time.Time { return l.now }
 					s := l.setup()
 					s.Ports = slices.DeleteFunc(s.Ports, func(ps vendors.PortSetup) bool { return ps.Port == p })
 					if err := l.Apply(t.Context(), s); len(portErrors(err)) == 0 && err != nil {
@@ -272,7 +267,7 @@ func TestAggregateRandom(t *testing.T) {
 				in[p] = lag
 			default:
 				l.sw.Restart()
-				l.now = l.now.Add(recheck)
+				l.elapse(recheck)
 			}
 			err := l.Apply(t.Context(), l.setup())
 			left := portErrors(err)

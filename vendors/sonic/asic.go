@@ -110,7 +110,7 @@ func (d *Driver) counted(ctx context.Context) (bool, error) {
 	for _, p := range d.ports {
 		entries += len(p.have)
 	}
-	now := d.cfg.Now()
+	now := time.Now()
 	if d.asic == asicAgrees && now.Sub(d.recounted) < recount {
 		return true, nil
 	}
@@ -144,7 +144,7 @@ func (d *Driver) counted(ctx context.Context) (bool, error) {
 // breaks notes that the ASIC does not do what orchagent answers: every cycle says so
 // until it does, which is looked at every 10 s.
 func (d *Driver) breaks(err error) error {
-	d.asic, d.broken, d.checked = asicBroken, err, d.cfg.Now()
+	d.asic, d.broken, d.checked = asicBroken, err, time.Now()
 	return err
 }
 

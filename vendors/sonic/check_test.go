@@ -45,18 +45,17 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, c.release, "Ethernet0", "Ethernet4")
-			now := time.Now()
-			l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/20
+			l.settle = settleTime / 20
 			l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 			us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(6, 21, 10, 11)}}
 			l.update(us...)
 			l.sw.Settle()
-			now = now.Add(recheck)
+			l.elapse(recheck)
 			l.update(us...) // and it has counted
 			l.loose = true
 			c.harm(l)
 			for range c.looks {
-				now = now.Add(recheck)
+				l.elapse(recheck)
 				if _, err := l.Update(t.Context(), us, time.Second); err != nil {
 					t.Fatal(err)
 				}

@@ -21,8 +21,6 @@ type Config struct {
 	// DefaultPatience.
 	Patience time.Duration
 
-	Now func() time.Time // nil: time.Now
-
 	Endpoint string // of orchagent's ZeroMQ socket on the switch; "" is sonicmq.Endpoint
 }
 
@@ -57,6 +55,7 @@ type Driver struct {
 	started       string         // which start of orchagent acknowledged it
 	orchRestarted bool           // orchagent restarted, and sync has not reported it yet
 	settle        time.Duration  // settleTime, less in tests
+	starting      time.Duration  // startPatience, less in tests
 	checked       time.Time
 	unread        bool // ports got their first entries, and no APPL_STATE_DB has shown them: the next update reads
 	asked         int  // the port whose entry orchagent was asked about last
@@ -80,14 +79,11 @@ type port struct {
 
 // Open returns a driver that connects when it is first used.
 func Open(cfg Config) *Driver {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
 	cfg.Endpoint = cmp.Or(cfg.Endpoint, sonicmq.Endpoint)
-	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string]row{}, noted: map[string]bool{}, settle: settleTime}
+	return &Driver{cfg: cfg, db: cfg.Redis, acked: map[string]row{}, noted: map[string]bool{}, settle: settleTime, starting: startPatience}
 }
 
 // Close ends the connections. What is programmed stays: SONiC has no lease, so

@@ -79,7 +79,7 @@ func (d *Driver) sendDefinition(ctx context.Context, seen *view, c *chain) error
 	if seen.first[firstAnswered] != "" {
 		return d.run(ctx, []*chain{c})
 	}
-	now := d.cfg.Now().UTC().Format(time.RFC3339)
+	now := time.Now().UTC().Format(time.RFC3339)
 	note := []string{sonicdb.State, "HSET", firstKey, firstSent, now}
 	if seen.first[firstSent] != "" {
 		note = append(note, firstAgain, now)

@@ -34,8 +34,6 @@ func (l *lab) refusedWhole(words string) {
 func TestObstacles(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
-	now := time.Now()
-	l.cfg.Now = func() time.Time { return now }
 	l.sw.Redis.Do(6, "HSET", stageCapability, "is_action_list_mandatory", "true", "action_list", "PACKET_ACTION")
 	l.refusedWhole("is_action_list_mandatory")
 	l.sw.Redis.Do(6, "HSET", stageCapability, "is_action_list_mandatory", "false")
@@ -48,7 +46,7 @@ func TestObstacles(t *testing.T) {
 	l.update(u)
 	for name, bind := range map[string]bool{"PFC watchdog": true, "nothing is bound": false} {
 		l.sw.Watchdog(bind)
-		now = now.Add(recount)
+		l.elapse(recount)
 		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
 		if err == nil || res.Leased || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "tags pass unchanged") {
 			t.Errorf("%s: %+v, %v", name, res, err)

@@ -51,7 +51,7 @@ func (d *Driver) listen(ctx context.Context) error {
 		}
 		return err
 	}
-	d.session = &orchSession{sub: sub, patience: d.cfg.Patience, now: d.cfg.Now}
+	d.session = &orchSession{sub: sub, patience: d.cfg.Patience}
 	if mq != nil {
 		d.session.wire = mqWire{mq}
 	} else {
@@ -89,7 +89,7 @@ const (
 // await is listen, which waits for an orchagent that is starting.
 func (d *Driver) await(ctx context.Context) error {
 	err := d.listen(ctx)
-	for end := d.cfg.Now().Add(startPatience); errors.Is(err, errStarting) && d.cfg.Now().Before(end); {
+	for end := time.Now().Add(d.starting); errors.Is(err, errStarting) && time.Now().Before(end); {
 		if vendors.Wait(ctx, orchPause) != nil {
 			return err // which says more than that the time is over
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -36,13 +37,13 @@ func (t *orchSession) overMQ() bool {
 // parts: so it is looked for, and P4RT_TABLE's subscriber, too, for as long as an answer may take.
 // Then both are nil where it does not run any more.
 func (d *Driver) findMQ(ctx context.Context) (*sonicmq.Conn, orchState, error) {
-	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
+	for end := time.Now().Add(d.cfg.Patience); ; {
 		mq, err := d.openMQ(ctx)
 		if err == nil {
 			o, err := d.orchagent(ctx)
 			return mq, o, err
 		}
-		if again := errors.Is(err, errNoMQ) && !errors.Is(err, fs.ErrPermission); !again || !d.cfg.Now().Before(end) {
+		if again := errors.Is(err, errNoMQ) && !errors.Is(err, fs.ErrPermission); !again || !time.Now().Before(end) {
 			return nil, orchState{}, err
 		}
 		if err := vendors.Wait(ctx, orchPause); err != nil {

@@ -109,7 +109,6 @@ type orchSession struct {
 	wire
 	sub      *sonicdb.Subscription // of the answers' channel: it shows that this csig is here
 	patience time.Duration         // for one answer
-	now      func() time.Time
 }
 
 // exchange is one run of a session: chains that go out, and their answers.
@@ -153,7 +152,7 @@ func (x *exchange) send(ctx context.Context) error {
 		case len(c.ops) == 0:
 		case x.silent:
 			c.err = errUnbegun
-		case !c.until.IsZero() && x.now().After(c.until):
+		case !c.until.IsZero() && time.Now().After(c.until):
 			c.err = errSlow
 		default:
 			next = append(next, c)
@@ -163,7 +162,7 @@ func (x *exchange) send(ctx context.Context) error {
 		return nil
 	}
 	var batch []rowOp
-	due := x.now().Add(x.patience)
+	due := time.Now().Add(x.patience)
 	for _, c := range next {
 		op := c.ops[c.done]
 		batch, x.under[op.key] = append(batch, op), c
@@ -179,7 +178,7 @@ const lateMessages = 1 << 10
 // receive waits for an answer, or until one is late.
 func (x *exchange) receive(ctx context.Context) error {
 	first := slices.MinFunc(slices.Collect(maps.Values(x.under)), func(a, b *chain) int { return a.due.Compare(b.due) })
-	patience := first.due.Sub(x.now())
+	patience := time.Until(first.due)
 	switch {
 	case patience > 0:
 		x.overdue = 0
@@ -246,7 +245,7 @@ func (x *exchange) unanswered() {
 // not carried out any more; the outcome of what it has fetched is unknown.
 func (x *exchange) giveUp(ctx context.Context) error {
 	x.overdue = 0
-	keys := slices.DeleteFunc(sortedKeys(x.under), func(key string) bool { return x.now().Before(x.under[key].due) })
+	keys := slices.DeleteFunc(sortedKeys(x.under), func(key string) bool { return time.Now().Before(x.under[key].due) })
 	if len(keys) == 0 {
 		return nil
 	}

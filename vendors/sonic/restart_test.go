@@ -44,15 +44,14 @@ func TestOrchagentRestart(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				l := newLab(t, release, "Ethernet0")
-				now := time.Now()
-				l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
+				l.settle = settleTime / 10
 				s := setupOf(quantize.Draft00, "Ethernet0")
 				l.apply(s)
 				u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 				l.update(u)
 				l.loose = true // the ASIC is empty meanwhile, and tags pass
 				restart(l.sw)
-				now = now.Add(recheck)
+				l.elapse(recheck)
 				res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
 				if err != nil || !res.Leased || res.Repaired == nil {
 					t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
@@ -74,31 +73,30 @@ func TestEntriesGone(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		for name, test := range map[string]struct {
-			lose   func(l *lab)
-			within time.Duration
+			lose  func(l *lab)
+			looks int // of so many, one notices
 		}{
-			"warm restart": {func(l *lab) { l.sw.WarmRestart() }, recheck},
+			"warm restart": {func(l *lab) { l.sw.WarmRestart() }, 1},
 			"all without a word": {func(l *lab) {
 				for _, p := range l.ports {
 					for i := range p.have {
 						l.sw.Lose(entryKey(p.name, &p.have[i]))
 					}
 				}
-			}, recount + recheck},
+			}, int(recount/recheck) + 1},
 			"the last one without a word": {func(l *lab) {
 				p := l.ports[1]
 				l.sw.Lose(entryKey(p.name, &p.have[len(p.have)-1]))
-			}, recount + recheck},
+			}, int(recount/recheck) + 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l := newLab(t, release, "Ethernet0", "Ethernet4")
-				now := time.Now()
-				l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
+				l.settle = settleTime / 10
 				l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 				us := []vendors.PortUpdate{{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}, {Port: "Ethernet4", Intents: intents(5, 20, 9, 12)}}
 				l.update(us...)
 				l.sw.Settle()
-				now = now.Add(recheck)
+				l.elapse(recheck)
 				l.update(us...) // and it has counted
 				all, _ := l.sw.Entries("")
 				l.loose = true
@@ -107,8 +105,8 @@ func TestEntriesGone(t *testing.T) {
 					t.Fatalf("%d of %d entries, %d tables", n, all, l.sw.Tables())
 				}
 				said := ""
-				for end := now.Add(test.within); now.Before(end); {
-					now = now.Add(recheck)
+				for range test.looks {
+					l.elapse(recheck)
 					res, err := l.Update(t.Context(), us, time.Second)
 					if err != nil || !res.Leased {
 						t.Fatalf("%+v, %v; refused %v", res, err, l.sw.Refusals())
@@ -120,7 +118,7 @@ func TestEntriesGone(t *testing.T) {
 				}
 				l.exact()
 				l.clean()
-				now = now.Add(recount)
+				l.elapse(recount)
 				if res := l.update(us...); res.Repaired != nil {
 					t.Errorf("then: %q", res.Repaired)
 				}
@@ -153,14 +151,13 @@ func TestWarmRestartUnseen(t *testing.T) {
 func TestNeverCounted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, sonictest.R202405, "Ethernet0")
-	now := time.Now()
-	l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/20
+	l.settle = settleTime / 20
 	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 	u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 	l.update(u)
 	keys := l.sw.Redis.Keys(1, asicEntries+"*")
 	l.sw.Redis.Do(1, "DEL", keys[0])
-	now = now.Add(recount)
+	l.elapse(recount)
 	for range 2 {
 		for range 2 {
 			res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
@@ -168,12 +165,12 @@ func TestNeverCounted(t *testing.T) {
 				t.Errorf("%+v, %v", res, err)
 			}
 		}
-		now = now.Add(recheck)
+		l.elapse(recheck)
 	}
 	l.sw.Redis.Do(1, "HSET", keys[0], "SAI_ACL_ENTRY_ATTR_TABLE_ID", l.tableObject())
-	now = now.Add(recheck)
+	l.elapse(recheck)
 	l.update(u)
-	now = now.Add(recheck)
+	l.elapse(recheck)
 	if res := l.update(u); res.Repaired != nil {
 		t.Errorf("repaired %q", res.Repaired)
 	}
@@ -255,14 +252,12 @@ func TestLateRows(t *testing.T) {
 	for _, release := range []sonictest.Release{sonictest.R202405, sonictest.R202511} {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
 		l.sw.Late = func(string) { time.Sleep(2 * time.Millisecond) } // how far behind the thread is
-		now := time.Now()
-		l.cfg.Now = func() time.Time { return now }
 		s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
 		for i := range 3 {
 			l.apply(s)
 			l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 11)}, vendors.PortUpdate{Port: "Ethernet4", Intents: intents(5, 7, 9, uint8(i))})
 			l.clean()
-			now = now.Add(recheck)
+			l.elapse(recheck)
 			if res := l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, uint8(i), 12)}); res.Repaired != nil {
 				t.Errorf("repaired %q", res.Repaired)
 			}

@@ -27,8 +27,7 @@ func TestRowsFarBehind(t *testing.T) {
 				thread.Unlock()
 			}
 		})
-		now := time.Now()
-		l.cfg.Now, l.settle = func() time.Time { return now }, 20*time.Millisecond
+		l.settle = 20 * time.Millisecond
 		l.apply(setupOf(quantize.Draft00, "Ethernet0", "Ethernet4"))
 		rnd := rand.New(rand.NewPCG(4, uint64(release)))
 		one := func(port string) vendors.PortUpdate {
@@ -41,19 +40,19 @@ func TestRowsFarBehind(t *testing.T) {
 			thread.Lock()
 			held = true
 			random()
-			now = now.Add(recheck)
+			l.elapse(recheck)
 			random()
 			random()
-			now = now.Add(recheck)
+			l.elapse(recheck)
 			random()
 			thread.Unlock()
 			held = false
 		}
 		l.sw.Settle()
-		now = now.Add(recheck)
+		l.elapse(recheck)
 		random()
 		l.clean()
-		now = now.Add(recheck)
+		l.elapse(recheck)
 		if res := l.update(one("Ethernet0")); res.Repaired != nil {
 			t.Errorf("the rows have come, and it repaired %q", res.Repaired)
 		}

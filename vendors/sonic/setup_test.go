@@ -19,8 +19,7 @@ func TestRepair(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4")
-		now := time.Now()
-		l.cfg.Now, l.settle = func() time.Time { return now }, settleTime/10
+		l.settle = settleTime / 10
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 		u := vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)}
 		l.update(u)
@@ -33,7 +32,7 @@ func TestRepair(t *testing.T) {
 			"an entry that csig never has": {key: aclTable + `:{"match/out_port":"Ethernet0","match/vlan_id":"0x001&0x001","priority":3}`, to: row{"action": setAction, paramVID: "0x7ff"}},
 		} {
 			l.asOther(harm)
-			now = now.Add(recheck)
+			l.elapse(recheck)
 			if res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second); err != nil || res.Repaired == nil {
 				t.Fatalf("%s: %+v, %v; refused %v", name, res, err, l.sw.Refusals())
 			}
@@ -51,8 +50,6 @@ func TestRepair(t *testing.T) {
 func TestTPIDRepair(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
-	now := time.Now()
-	l.cfg.Now = func() time.Time { return now }
 	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
 	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
 	if err := l.Apply(t.Context(), setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")); len(portErrors(err)) != 1 {
@@ -68,7 +65,7 @@ func TestTPIDRepair(t *testing.T) {
 	for f, v := range row {
 		l.sw.Redis.Do(4, "HSET", "PORT|Ethernet4", f, v)
 	}
-	now = now.Add(recheck)
+	l.elapse(recheck)
 	res, err := l.Update(t.Context(), us, time.Second)
 	if err != nil || !strings.Contains(res.Repaired.String(), "0x9100") {
 		t.Fatalf("%+v, %v", res, err)
@@ -137,8 +134,6 @@ func TestTableRefused(t *testing.T) {
 func TestMissingPort(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, sonictest.R202311, "Ethernet0", "Ethernet4")
-	now := time.Now()
-	l.cfg.Now = func() time.Time { return now }
 	row := l.sw.Redis.Hash(4, "PORT|Ethernet4")
 	l.sw.Redis.Do(4, "DEL", "PORT|Ethernet4")
 	s := setupOf(quantize.Draft00, "Ethernet0", "Ethernet4")
@@ -254,8 +249,6 @@ func TestNeighbour(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release sonictest.Release) {
 		l := newLab(t, release, "Ethernet0", "Ethernet4", "Ethernet8")
-		now := time.Now()
-		l.cfg.Now = func() time.Time { return now }
 		const other = "ACL_OTHER_EGRESS_TABLE"
 		l.asOther(rowOp{key: definitions + ":" + other, to: definition{size: 64, priority: 7}.row()})
 		entry := other + `:{"match/out_port":"Ethernet8","match/vlan_id":"0x800&0x800","priority":3}`
@@ -280,7 +273,7 @@ func TestNeighbour(t *testing.T) {
 		l.update(u)
 		l.loose = true
 		l.asOther(rowOp{key: entryKey("Ethernet4", &l.ports[0].have[0]), to: entryRow(&l.ports[0].have[0])}) // a stranger in csig's
-		now = now.Add(recheck)
+		l.elapse(recheck)
 		l.update(u)
 		stays("after a repair")
 		names := []string{"Ethernet0", "Ethernet4"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -117,7 +118,7 @@ func (d *Driver) learn(ctx context.Context) error {
 			d.drifted = append(d.drifted, p.name)
 		}
 	}
-	d.known, d.checked = vendors.Current, d.cfg.Now()
+	d.known, d.checked = vendors.Current, time.Now()
 	return nil
 }
 

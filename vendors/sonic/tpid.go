@@ -187,7 +187,7 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 		places = append(places, [2]string{sonicdb.Appl, carrierTable(name)}, [2]string{sonicdb.ASIC, asicPorts + seen.objects[name]})
 	}
 	want := tpidText(d.setup.TPID)
-	for end := d.cfg.Now().Add(d.cfg.Patience); ; {
+	for end := time.Now().Add(d.cfg.Patience); ; {
 		list, err := d.hashes(ctx, places...)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (d *Driver) portmgrd(ctx context.Context, changes []string, of map[string][
 		} else if !o.running() || !o.ready {
 			return errGone
 		}
-		if !d.cfg.Now().Before(end) {
+		if !time.Now().Before(end) {
 			return errors.Join(late...)
 		}
 		if err := vendors.Wait(ctx, portmgrdPause); err != nil {

@@ -55,7 +55,7 @@ func (d *Driver) recordBadTPID(ctx context.Context, seen *view) error {
 	if seen.badWhy == "" || seen.probe[tpidSent] != "" {
 		return nil
 	}
-	seen.probe[tpidSent] = d.cfg.Now().UTC().Format(time.RFC3339)
+	seen.probe[tpidSent] = time.Now().UTC().Format(time.RFC3339)
 	return d.write(ctx, []string{sonicdb.State, "HSET", tpidKey, tpidSent, seen.probe[tpidSent]})
 }
 
@@ -136,7 +136,7 @@ func (d *Driver) giveTPIDs(ctx context.Context, change, kept []string, of map[st
 // tryTPID gives one port or aggregate the TPID, with a note for as long as the outcome
 // is unknown.
 func (d *Driver) tryTPID(ctx context.Context, name string, of map[string][]string, seen *view) error {
-	want, now := tpidText(d.setup.TPID), d.cfg.Now().UTC().Format(time.RFC3339)
+	want, now := tpidText(d.setup.TPID), time.Now().UTC().Format(time.RFC3339)
 	err := d.write(ctx,
 		[]string{sonicdb.State, "MULTI"},
 		[]string{sonicdb.State, "DEL", tpidKey},

@@ -32,7 +32,7 @@ func (d *Driver) Update(ctx context.Context, updates []vendors.PortUpdate, _ tim
 	if err := d.ready(ctx, &res); err != nil {
 		return res, err
 	}
-	err := d.program(ctx, updates, d.cfg.Now().Add(cyclePatience*d.cfg.Patience), &res)
+	err := d.program(ctx, updates, time.Now().Add(cyclePatience*d.cfg.Patience), &res)
 	if d.session == nil { // the connection was lost on the way
 		return res, err
 	}
@@ -69,7 +69,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 			return err
 		}
 	}
-	if (d.known == vendors.Current && !d.unread || d.asic == asicBroken) && d.cfg.Now().Sub(d.checked) < recheck {
+	if (d.known == vendors.Current && !d.unread || d.asic == asicBroken) && time.Since(d.checked) < recheck {
 		return d.broken
 	}
 	d.unread, res.ReadBack = false, vendors.ReadBackBefore
@@ -80,7 +80,7 @@ func (d *Driver) ready(ctx context.Context, res *vendors.UpdateResult) error {
 			return err
 		}
 		if same {
-			d.checked = d.cfg.Now()
+			d.checked = time.Now()
 			return nil
 		}
 	}
