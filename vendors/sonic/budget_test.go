@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,12 +150,7 @@ func TestLateAnswer(t *testing.T) {
 		c := &chain{ops: []rowOp{op}}
 		done := make(chan error, 1)
 		go func() { done <- l.run(t.Context(), []*chain{c}) }()
-		for end := time.Now().Add(5 * time.Second); len(l.sw.Redis.Keys(0, keySet)) == 0; {
-			if time.Now().After(end) {
-				t.Fatal("nothing was sent")
-			}
-			runtime.Gosched()
-		}
+		sonictest.Await(t, "nothing was sent", func() bool { return len(l.sw.Redis.Keys(0, keySet)) > 0 })
 		l.sw.Redis.Do(0, "PUBLISH", responses, late)
 		l.sw.Hold(false)
 		var status *StatusError

@@ -99,7 +99,7 @@ func TestFirstTable(t *testing.T) {
 		}
 		l.sw.Mute = nil
 		l.sw.Redis.Do(6, "DEL", firstKey) // as the refusal says
-		l.patience = 10 * time.Second
+		l.patience = time.Minute
 		l.open()
 		l.apply(s)
 		if row := l.sw.Redis.Hash(6, firstKey); row[firstAnswered] == "" || len(row) != 1 {
@@ -199,7 +199,7 @@ func TestLaterTable(t *testing.T) {
 		t.Errorf("the note of a later table is %v", row)
 	}
 	l.sw.Mute = nil
-	l.patience = 10 * time.Second
+	l.patience = time.Minute
 	l.open()
 	if err := l.Apply(t.Context(), s); err != nil {
 		t.Error(err)

@@ -109,7 +109,7 @@ func TestFindMQ(t *testing.T) {
 			t.Fatal(err)
 		}
 		ps.Receive()
-		l.cfg.Patience = 10 * time.Second
+		l.cfg.Patience = time.Minute
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 		l.update(u)
 		subscribe() // and in the middle
@@ -120,7 +120,7 @@ func TestFindMQ(t *testing.T) {
 	})
 	t.Run("two of csig", func(t *testing.T) {
 		l := fresh(t)
-		l.cfg.Patience = 10 * time.Second
+		l.cfg.Patience = time.Minute
 		l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 		other := Open(Config{Redis: clientOf(l.sw.Redis), Endpoint: l.sw.Endpoint()})
 		defer other.Close()

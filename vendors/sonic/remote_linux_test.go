@@ -71,7 +71,7 @@ func TestRemote(t *testing.T) {
 	}
 	// The server at the other end sees it a moment later, and the old listener
 	// goes with it.
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		res, err := l.Update(t.Context(), []vendors.PortUpdate{u}, time.Second)
 		if err == nil && res.Leased {
 			break

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
@@ -40,11 +39,7 @@ func TestScript(t *testing.T) {
 		if out, err := cli.CombinedOutput(); err != nil || strings.Contains(string(out), "ERR") {
 			t.Fatalf("%v\n%s\n%s", err, out, lines)
 		}
-		for end := time.Now().Add(5 * time.Second); len(byHand.sw.Redis.Keys(0, "_P4RT*")) > 0; {
-			if time.Now().After(end) {
-				t.Fatal("orchagent does not take it")
-			}
-		}
+		sonictest.Await(t, "orchagent does not take it", func() bool { return len(byHand.sw.Redis.Keys(0, "_P4RT*")) == 0 })
 	}
 	if bad := byHand.sw.Refusals(); len(bad) > 0 {
 		t.Fatalf("refused: %v", bad)

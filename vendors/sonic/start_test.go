@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,11 +89,7 @@ func (l *lab) fetched(op rowOp) {
 	} else if _, err := l.db.All(l.t.Context(), setRows(channelOf(0), []rowOp{op})...); err != nil {
 		l.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); !there(); runtime.Gosched() {
-		if time.Now().After(end) {
-			l.t.Fatal("orchagent does not fetch it")
-		}
-	}
+	sonictest.Await(l.t, "orchagent does not fetch it", there)
 }
 
 // TestUntrueNote: a note that orchagent was sent the table and did not answer goes by
@@ -269,11 +264,7 @@ func TestTPIDEnds(t *testing.T) {
 		// One that is killed in the middle leaves 0x88a8 behind, in a crash loop.
 		l.loose = true
 		r.Do(4, "HSET", "PORT|Ethernet0", "tpid", "0x88a8")
-		for end := time.Now().Add(5 * time.Second); l.sw.Ends() != 2; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("it does not end")
-			}
-		}
+		sonictest.Await(t, "it does not end", func() bool { return l.sw.Ends() == 2 })
 		l.sw.Stop()
 		text := strings.ReplaceAll(r.Hash(6, recordKey)[recordSetup], "37120", "34984") // 0x9100, 0x88a8
 		r.Do(6, "HSET", recordKey, recordSetup, text)
@@ -341,11 +332,7 @@ func TestTPIDLost(t *testing.T) {
 				t.Errorf("the note: %v", note)
 			}
 			if test.after && test.refuses {
-				for end := time.Now().Add(10 * time.Second); l.sw.Ends() == 0; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatal("it does not end")
-					}
-				}
+				sonictest.Await(t, "it does not end", func() bool { return l.sw.Ends() > 0 })
 				l.sw.Stop()
 			}
 			if !test.refuses {
@@ -432,11 +419,7 @@ func TestTPIDRefusedAndLost(t *testing.T) {
 			if note := r.Hash(6, tpidKey); note[tpidSent] == "" {
 				t.Fatalf("the note: %v", note)
 			}
-			for end := time.Now().Add(5 * time.Second); r.Hash(0, "PORT_TABLE:Ethernet0")["tpid"] != "0x88a8"; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("portmgrd does nothing")
-				}
-			}
+			sonictest.Await(t, "portmgrd does nothing", func() bool { return r.Hash(0, "PORT_TABLE:Ethernet0")["tpid"] == "0x88a8" })
 			l.loose = true
 			l.open()
 			if test.dumps {

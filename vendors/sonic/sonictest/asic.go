@@ -53,15 +53,7 @@ type table struct {
 func (s *Switch) EgressAll(port string, tags []quantize.TCI) []quantize.TCI {
 	s.asic.mu.Lock()
 	defer s.asic.mu.Unlock()
-	var entries []*entry
-	for _, t := range s.asic.tables {
-		for _, e := range t.entries {
-			if e.port == port {
-				entries = append(entries, e)
-			}
-		}
-	}
-	slices.SortFunc(entries, func(a, b *entry) int { return int(b.priority) - int(a.priority) })
+	entries := s.asic.of(port)
 	out := slices.Clone(tags)
 	for i, tci := range tags {
 		for _, e := range entries {
@@ -72,6 +64,43 @@ func (s *Switch) EgressAll(port string, tags []quantize.TCI) []quantize.TCI {
 		}
 	}
 	return out
+}
+
+// EveryTag is EgressAll for each of the 65,536 tags.
+func (s *Switch) EveryTag(port string) []quantize.TCI {
+	s.asic.mu.Lock()
+	defer s.asic.mu.Unlock()
+	out := make([]quantize.TCI, 1<<16)
+	for i := range out {
+		out[i] = quantize.TCI(i)
+	}
+	for _, e := range slices.Backward(s.asic.of(port)) { // the first that matches counts
+		for front := range uint16(1 << 4) { // PCP and R
+			if front>>1&e.pcpMask != e.pcp {
+				continue
+			}
+			for vid, open := ^e.vidMask&0xfff, ^e.vidMask&0xfff; ; vid = (vid - 1) & open {
+				out[front<<12|vid|e.vid] = quantize.TCI(front<<12 | e.set)
+				if vid == 0 {
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+// of are the entries of a port, the first ones first.
+func (a *asic) of(port string) (entries []*entry) {
+	for _, t := range a.tables {
+		for _, e := range t.entries {
+			if e.port == port {
+				entries = append(entries, e)
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b *entry) int { return int(b.priority) - int(a.priority) })
+	return entries
 }
 
 // add takes an entry, or says with a status why not.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -242,16 +241,10 @@ func (s *Switch) Stop() {
 // unsubscribed waits until Redis has noticed that orchagent's connection has ended: the next
 // one would be a second listener.
 func (s *Switch) unsubscribed() {
-	for end := time.Now().Add(10 * time.Second); ; {
+	Await(s.t, "Redis does not notice that orchagent has ended", func() bool {
 		n, err := redis.IntMap(s.Redis.do(0, "PUBSUB", "NUMSUB", markChannel))
-		if err != nil || n[markChannel] == 0 { // it is gone, or Redis is
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Error("Redis does not notice that orchagent has ended")
-			return
-		}
-	}
+		return err != nil || n[markChannel] == 0 // it is gone, or Redis is
+	})
 }
 
 // Restart is that of the swss container: the databases that swss.sh flushes are

@@ -77,16 +77,23 @@ func (r *Redis) Start() {
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; {
+	Await(r.t, "redis-server does not listen", func() bool {
 		c, err := net.Dial("unix", r.Socket)
 		if err == nil {
 			c.Close()
-			return
 		}
+		return err == nil
+	})
+}
+
+// Await waits for what tells nobody when it is so, and ends the test with these words where it
+// does not become so.
+func Await(t testing.TB, otherwise string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("redis-server does not listen: %v", err)
+			t.Fatal(otherwise)
 		}
-		time.Sleep(5 * time.Millisecond) // there is nothing to wait on
 	}
 }
 
