@@ -15,6 +15,7 @@ import (
 // TestSetupsInAnyOrder brings a switch from some setups to others: the rules, the
 // programs and the frames are those of the setup.
 func TestSetupsInAnyOrder(t *testing.T) {
+	t.Parallel()
 	abw, both := []quantize.Signal{quantize.MinABW}, []quantize.Signal{quantize.MinABW, quantize.MinABWC}
 	ports := func(a vlanrules.Action) []vendors.PortSetup {
 		return []vendors.PortSetup{{Port: "swp1", Action: a}, {Port: "sw0", Action: vlanrules.Passthrough}}

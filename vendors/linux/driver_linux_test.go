@@ -64,6 +64,7 @@ func bucket(sig quantize.Signal, s uint8, lm uint16) vlanrules.Intent {
 var updatePort = vendors.PortSetup{Port: "swp1", Action: vlanrules.Update}
 
 func TestOneFrame(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))

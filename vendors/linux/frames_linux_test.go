@@ -125,19 +125,11 @@ func strippedOf(f []byte, s *vendors.Setup, own bool) []byte {
 	return append(out, f[at:]...)
 }
 
-// TestEveryTag sends every tag through the bridge to a port that updates.
+// TestEveryTag sends every tag to a port that updates: through the bridge and from the port
+// itself in the first of the setups, and by turns in the others.
 func TestEveryTag(t *testing.T) {
-	everyTag(t, func(w *wire) *packetSocket { return w.host })
-}
-
-// TestLongEveryTag sends every tag from the port itself.
-func TestLongEveryTag(t *testing.T) {
-	everyTag(t, func(w *wire) *packetSocket { return w.port })
-}
-
-func everyTag(t *testing.T, from func(*wire) *packetSocket) {
-	t.Helper()
-	for _, tc := range []struct {
+	t.Parallel()
+	for n, tc := range []struct {
 		name   string
 		layout quantize.Layout
 		tpid   uint16
@@ -164,13 +156,18 @@ func everyTag(t *testing.T, from func(*wire) *packetSocket) {
 			m := model{uec: tc.layout == quantize.UEC, local: tc.local}
 			const window = 128
 			for base := 0; base < 1<<16; base += window {
-				for v := base; v < base+window; v++ {
-					from(w).send(frame(uint32(v), tag{tc.tpid, uint16(v)}))
-				}
-				for v := base; v < base+window; v++ {
-					want := frame(uint32(v), tag{tc.tpid, m.data(uint16(v))})
-					if got := w.far.receive(); !bytes.Equal(got, want) {
-						t.Fatalf("data 0x%04x:\ngot  %x\nwant %x", v, got, want)
+				for i, from := range []*packetSocket{w.host, w.port} {
+					if n > 0 && base/window%2 != i {
+						continue
+					}
+					for v := base; v < base+window; v++ {
+						from.send(frame(uint32(v), tag{tc.tpid, uint16(v)}))
+					}
+					for v := base; v < base+window; v++ {
+						want := frame(uint32(v), tag{tc.tpid, m.data(uint16(v))})
+						if got := w.far.receive(); !bytes.Equal(got, want) {
+							t.Fatalf("data 0x%04x:\ngot  %x\nwant %x", v, got, want)
+						}
 					}
 				}
 			}
@@ -228,6 +225,7 @@ func framesOfAllShapes(tpid, wide uint16) [][]byte {
 }
 
 func TestDepths(t *testing.T) {
+	t.Parallel()
 	for _, tpid := range []uint16{0x9900, 0x88a8} {
 		for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 			for _, gone := range []bool{false, true} {
@@ -275,6 +273,7 @@ func (w *wire) compare(frames [][]byte, want func([]byte) []byte) {
 }
 
 func TestStrip(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		stripRefused(t)
 		return
@@ -296,6 +295,7 @@ func TestStrip(t *testing.T) {
 // every shape that the tests of strip use leaves with neither too much nor too
 // little.
 func TestStripOthers(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
 	}
@@ -355,6 +355,7 @@ func TestStripOthers(t *testing.T) {
 // TestRetiredWithoutStrip: the setup of a device whose ports update, and strip
 // nothing, has the retired TPIDs, and a tag in front of one of them is not the last.
 func TestRetiredWithoutStrip(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	prof := quantize.Profile{TPID: 0x9900, Signals: map[quantize.Signal]quantize.SignalProfile{quantize.MinABW: {}}}
@@ -422,6 +423,7 @@ func rows(tpid, wide uint16, others []vendors.OtherTPID) [][]byte {
 // TestStripOthersKeepsTheSignal adds and takes away another TPID under a lease
 // that runs: what the port advertises stays.
 func TestStripOthersKeepsTheSignal(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
 	}
@@ -463,6 +465,7 @@ func stripRefused(t *testing.T) {
 }
 
 func TestPassthroughWhenStale(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	s := setupFor(updatePort)
@@ -479,6 +482,7 @@ func TestPassthroughWhenStale(t *testing.T) {
 // frame's signal is what ports rewrite, and nothing else; so do the models of
 // these tests.
 func TestFramesAsTheCodecReadsThem(t *testing.T) {
+	t.Parallel()
 	for _, tpids := range []quantize.TPIDs{{Compact: 0x9900}, {Compact: 0x9900, Wide: 0x9901}, {Compact: 0x88a8}} {
 		m := model{local: map[uint16][2]uint16{0: {0, 33}, 1: {0, 34}}, wide: tpids.Wide}
 		s := vendors.Setup{TPID: tpids.Compact, WideTPID: tpids.Wide}

@@ -10,6 +10,7 @@ import (
 // A frame that is too long for the far end of its cable is dropped: the port's
 // health counts it, and that of other ports does not.
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	w.ip("link set far0 mtu 1000")
 	d := openDriver(t, w.netns)

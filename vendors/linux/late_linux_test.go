@@ -22,6 +22,7 @@ func (s stopped) Err() error {
 // TestStoppedInUpdateRenewsNothing: what Update was told holds for the lease
 // from when it was told; one that was stopped for longer must not send it.
 func TestStoppedInUpdateRenewsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))

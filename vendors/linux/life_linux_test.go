@@ -20,6 +20,7 @@ import (
 )
 
 func TestSelfTest(t *testing.T) {
+	t.Parallel()
 	d := openDriver(t, newNetNS(t))
 	for range 5 {
 		start := time.Now()
@@ -36,6 +37,7 @@ func TestSelfTest(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	n := newNetNS(t)
 	d := openDriver(t, n)
 	before := n.run("nft", "list", "ruleset")
@@ -94,6 +96,7 @@ func (w *wire) leaseEnds(lease time.Duration, began time.Time, value uint16) {
 }
 
 func TestLease(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -139,6 +142,7 @@ func TestLease(t *testing.T) {
 // TestFlips changes a bucket under a flood: every frame leaves with the old or
 // the new value.
 func TestFlips(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -193,6 +197,7 @@ func TestFlips(t *testing.T) {
 // TestTakeOver restarts the agent: a second driver finds the setup and the
 // signal, and the first update with the same intents changes nothing.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	s := setupFor(updatePort)
 	first := openDriver(t, w.netns)
@@ -237,6 +242,7 @@ func TestTakeOver(t *testing.T) {
 // TestLostAnswer breaks the connection to nftables: that cycle is an error, the
 // next one knows again what the kernel has.
 func TestLostAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -258,6 +264,7 @@ func TestLostAnswer(t *testing.T) {
 // TestApplyKeepsTheSignal changes what all ports share: the lease and what the
 // map says stay, so that no frame falls back in between.
 func TestApplyKeepsTheSignal(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	s := setupFor(updatePort)
@@ -285,6 +292,7 @@ func generation(t *testing.T, d *Driver) uint32 {
 }
 
 func TestForeignTable(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, script, why string }{
 		{"theirs", `table netdev csig { chain mine { }; }`, "did not make"},
 		{"another version", `table netdev csig { comment "csig v2"; }`, "another version"},
@@ -316,6 +324,7 @@ func (n *netns) nft(script string) {
 
 // TestNeighbours checks that what others have in nftables stays as it is.
 func TestNeighbours(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	w.nft(`
 		table netdev other { chain c { type filter hook egress device "swp1" priority -10; ether type 0x1234 counter drop; }; }
@@ -359,6 +368,7 @@ func TestNeighbours(t *testing.T) {
 // TestDamage breaks our table in many ways: Observe says so, Update repairs it
 // and says so.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, script string
 		port         bool // the damage is the port's
@@ -440,6 +450,7 @@ func sorted(listing string) string {
 }
 
 func TestDeviceComesAndGoes(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	w.ip("link add swp2 type veth peer name far2")
@@ -493,6 +504,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 }
 
 func TestRefusedIntents(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -517,6 +529,7 @@ func TestRefusedIntents(t *testing.T) {
 }
 
 func TestRefusedSetups(t *testing.T) {
+	t.Parallel()
 	d := openDriver(t, newNetNS(t))
 	for _, tc := range []struct {
 		name string
@@ -549,6 +562,7 @@ func TestRefusedSetups(t *testing.T) {
 }
 
 func TestOtherProgramsStay(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		return // there are no programs without BPF: TestStrip checks the refusal
 	}

@@ -14,6 +14,7 @@ import (
 // TestLinkFrames sends test frames over a link: with what the port does to
 // tags, up to the length that its bridge forwards, and no further.
 func TestLinkFrames(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	w.ip("link set swp1 mtu 1500\nlink set far0 mtu 1500")
@@ -92,6 +93,7 @@ func TestLinkFrames(t *testing.T) {
 }
 
 func TestLinkFramesRefused(t *testing.T) {
+	t.Parallel()
 	d := openDriver(t, newWire(t).netns)
 	if _, err := d.ListenLink(t.Context(), "nowhere"); err == nil {
 		t.Error("a listener at a port that is not there")

@@ -13,6 +13,7 @@ import (
 // A device that is made again, as often as one likes, is no repair: not of its rules, nor of its
 // program.
 func TestMadeAgain(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	plug := func() {

@@ -18,6 +18,7 @@ const (
 )
 
 func TestPortKey(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"swp1":      "p_swp1",
 		"eth0.100":  "p_eth0.100",
@@ -49,6 +50,7 @@ func FuzzPortKey(f *testing.F) {
 }
 
 func TestComments(t *testing.T) {
+	t.Parallel()
 	for _, s := range []vendors.Setup{
 		{TPID: 0x9900, Signals: []quantize.Signal{quantize.MinABW}, OnStale: inventory.Conservative},
 		{TPID: 0x88a8, WideTPID: 0x9901, Layout: quantize.UEC, Signals: quantize.Signals[:], OnStale: inventory.StalePassthrough},
@@ -100,6 +102,7 @@ func FuzzSetupComment(f *testing.F) {
 }
 
 func TestDifference(t *testing.T) {
+	t.Parallel()
 	a, b, c := interval{1, 2, 3}, interval{5, 6, 7}, interval{5, 9, 7}
 	for _, tc := range []struct {
 		name                 string
@@ -123,6 +126,7 @@ func TestDifference(t *testing.T) {
 }
 
 func TestLowerRefuses(t *testing.T) {
+	t.Parallel()
 	good := vlanrules.Entry{Type: vlanrules.RewriteVID, Match: vlanrules.Match{
 		PCP: vlanrules.Field{Kind: vlanrules.Ternary, Value: 1, Mask: 7}, VID: vlanrules.Field{Kind: vlanrules.Range, First: 128, Last: 4095}}, VID: 5}
 	got, err := lower(nil, vlanrules.Table{good})

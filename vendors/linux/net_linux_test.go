@@ -93,9 +93,11 @@ func (n *netns) run(name string, args ...string) string {
 // ip runs several ip commands, one a line.
 func (n *netns) ip(lines string) {
 	n.t.Helper()
-	for _, l := range strings.Split(strings.TrimSpace(lines), "\n") {
-		n.run("ip", strings.Fields(l)...)
+	file := filepath.Join(n.t.TempDir(), "ip")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		n.t.Fatal(err)
 	}
+	n.run("ip", "-batch", file)
 }
 
 // sysctl sets net.* values in the namespace.

@@ -19,6 +19,7 @@ import (
 
 // TestLook: what the driver sees is what is there, whatever it did itself.
 func TestLook(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d, other := openDriver(t, w.netns), openDriver(t, w.netns)
 	look := func(what string, signal vendors.DataPlaneSignal, nothing bool) vendors.DataPlane {
@@ -67,6 +68,7 @@ func TestLook(t *testing.T) {
 // TestLookWhileWritten: a process can look while another one writes values more often than the
 // table can be read, and sees no damage.
 func TestLookWhileWritten(t *testing.T) {
+	t.Parallel()
 	n, s := newPorts(t, 64)
 	writer, d := openDriver(t, n), openDriver(t, n)
 	apply(t, writer, s)
@@ -119,6 +121,7 @@ func TestLookWhileWritten(t *testing.T) {
 
 // TestKnowsWhatItWrote: what the driver takes for its table without reading it is what a read has.
 func TestKnowsWhatItWrote(t *testing.T) {
+	t.Parallel()
 	n, s := newPorts(t, 3)
 	d := openDriver(t, n)
 	strip := vendors.PortSetup{Port: "far0", Action: vlanrules.Passthrough}

@@ -11,6 +11,7 @@ import (
 // TestProfileIsRecorded changes nothing but the profile: the switch says which,
 // and what its maps held for the old one is advertised no more.
 func TestProfileIsRecorded(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	of := func(profile string) vendors.Setup {
@@ -71,6 +72,7 @@ func TestProfileIsRecorded(t *testing.T) {
 
 // TestRecordOfProfileIsDamaged takes the record away, or writes something else.
 func TestRecordOfProfileIsDamaged(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"gone":      "delete set netdev csig profile",
 		"illegible": `delete set netdev csig profile; add set netdev csig profile { typeof @ll,112,16; comment "hash=12"; }`,

@@ -34,6 +34,7 @@ func lose(caps []uint) error {
 // where BPF is not permitted: nothing at all may be set up, because a table
 // without a lease makes every tag stale.
 func TestRefusedStripWritesNothing(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		lost []uint
@@ -79,6 +80,7 @@ func TestRefusedStripWritesNothing(t *testing.T) {
 // TestStripPortIsReportedByUpdate has a port that strips come and go: an update
 // of the others says so each time, and gives the program back.
 func TestStripPortIsReportedByUpdate(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		return // there are no programs without BPF: TestStrip checks the refusal
 	}
@@ -115,6 +117,7 @@ func TestStripPortIsReportedByUpdate(t *testing.T) {
 // TestFlushedLeaseIsReported flushes the lease by hand while it runs, and lets
 // one expire: only the first is a foreign change.
 func TestFlushedLeaseIsReported(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -143,6 +146,7 @@ func TestFlushedLeaseIsReported(t *testing.T) {
 // TestWideTPIDIsNoVLAN gives wide tags a TPID that would be a VLAN's elsewhere.
 // Its inside may look like a compact tag behind that VLAN.
 func TestWideTPIDIsNoVLAN(t *testing.T) {
+	t.Parallel()
 	const wide = 0x88a8
 	looksLikeOne := frame(1, tag{wide, 0x0123}, tag{testTPID, initial})
 	behind := frame(2, tag{testTPID, initial}, tag{wide, 0x0123}, tag{0x0fff, 0xff00})
@@ -175,6 +179,7 @@ func TestWideTPIDIsNoVLAN(t *testing.T) {
 // TestForeignErrorIsTyped lets an agent tell that its rules are gone from other
 // failures.
 func TestForeignErrorIsTyped(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))

@@ -15,6 +15,7 @@ import (
 // the port advertised before; with the old name, or another device of that name,
 // the next update puts everything back.
 func TestRenamedDevice(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))
@@ -82,6 +83,7 @@ func TestRenamedDevice(t *testing.T) {
 
 // TestRenamedStripDevice: its program stays, also over a restart of the agent.
 func TestRenamedStripDevice(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
 	}
@@ -122,6 +124,7 @@ func TestRenamedStripDevice(t *testing.T) {
 // TestDeviceInAnotherNamespace: what was moved away is missing, and comes back
 // with the next update.
 func TestDeviceInAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	w, away := newWire(t), newNetNS(t)
 	d := openDriver(t, w.netns)
 	apply(t, d, setupFor(updatePort))

@@ -49,6 +49,7 @@ func walk(updates []vendors.PortUpdate, s vendors.Setup, cycle int) []vendors.Po
 }
 
 func TestManyPorts(t *testing.T) {
+	t.Parallel()
 	const ports = 512
 	n, s := newPorts(t, ports)
 	d := openDriver(t, n)

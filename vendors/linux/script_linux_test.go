@@ -78,6 +78,7 @@ func setupRows() []vendors.Setup {
 // device: the result is what Apply would have left, and Script(have, have) is
 // empty.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	n, by := newWire(t).netns, newWire(t).netns
 	reference := openDriver(t, by)
@@ -107,6 +108,7 @@ func TestScript(t *testing.T) {
 
 // TestGoldenScripts loads the golden files, one after the other.
 func TestGoldenScripts(t *testing.T) {
+	t.Parallel()
 	n := newWire(t).netns
 	d := openDriver(t, n)
 	for _, row := range scriptRows() {
@@ -124,6 +126,7 @@ func TestGoldenScripts(t *testing.T) {
 }
 
 func TestOffline(t *testing.T) {
+	t.Parallel()
 	d := openDriver(t, newNetNS(t))
 	probed, err := d.Probe(t.Context())
 	if err != nil {

@@ -39,6 +39,7 @@ func scriptRows() []struct {
 }
 
 func TestScriptGolden(t *testing.T) {
+	t.Parallel()
 	have := vendors.Setup{}
 	for _, row := range scriptRows() {
 		got, err := Script(have, row.want)
@@ -64,6 +65,7 @@ func TestScriptGolden(t *testing.T) {
 
 // TestScriptOfDamage has remarks for what only the device's listing can tell.
 func TestScriptOfDamage(t *testing.T) {
+	t.Parallel()
 	want := scriptRows()[0].want
 	have := want
 	have.Damaged = "rules of chain stale"

@@ -10,6 +10,7 @@ import (
 // TestSelfTestWaitsForBothValues has the counts at which the self-test may end,
 // and what it then says.
 func TestSelfTestWaitsForBothValues(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name        string
 		a, b, other int

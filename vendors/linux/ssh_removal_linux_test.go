@@ -52,6 +52,7 @@ func sshInto(t *testing.T, n *netns, account *sshtest.Account) *SSHRemoval {
 // What csig made goes by the nft command alone: the table, and what an earlier csig left
 // waiting to undo a change. Objects of others stay.
 func TestRemoveOverSSH(t *testing.T) {
+	t.Parallel()
 	const theirs = `add table ip csig; add table netdev csig2 { comment "csig v1"; }; add table netdev csig-back-mine`
 	for _, who := range []struct {
 		name    string
@@ -86,6 +87,7 @@ func TestRemoveOverSSH(t *testing.T) {
 }
 
 func TestRemoveOverSSHLeavesATableOfOthers(t *testing.T) {
+	t.Parallel()
 	for name, table := range map[string]string{
 		"no comment":           `add table netdev csig`,
 		"another comment":      `add table netdev csig { comment "mine"; }`,
@@ -112,6 +114,7 @@ func TestRemoveOverSSHLeavesATableOfOthers(t *testing.T) {
 
 // Programs cannot be removed over SSH: the ports are named, the table goes.
 func TestRemoveOverSSHNamesPortsThatStrip(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	apply(t, openDriver(t, w.netns), setupFor(vendors.PortSetup{Port: "swp1", Action: vlanrules.Strip}))
 	err := sshInto(t, w.netns, nil).Remove(t.Context())
@@ -124,6 +127,7 @@ func TestRemoveOverSSHNamesPortsThatStrip(t *testing.T) {
 // The program of platform linux-ebpf cannot, either, and whether it is there no command is sure
 // to tell.
 func TestRemoveOverSSHNamesTheNativePlane(t *testing.T) {
+	t.Parallel()
 	w := newWire(t)
 	apply(t, openDriver(t, w.netns), setupFor(updatePort))
 	d := sshInto(t, w.netns, nil)
@@ -135,6 +139,7 @@ func TestRemoveOverSSHNamesTheNativePlane(t *testing.T) {
 }
 
 func TestSSHSetsNothingUp(t *testing.T) {
+	t.Parallel()
 	d := &SSHRemoval{}
 	permanent(t, d.Apply(t.Context(), setupFor(updatePort)), "", "csig agent --wait")
 	if f, err := d.Probe(t.Context()); err != nil || f.Update.Level != vlanrules.Refused || f.Strip.Level != vlanrules.Refused || f.Lease.Level != vlanrules.Refused {
@@ -144,6 +149,7 @@ func TestSSHSetsNothingUp(t *testing.T) {
 
 // What an earlier csig left waiting to undo a change does not undo what is done now.
 func TestOldRevertsEnd(t *testing.T) {
+	t.Parallel()
 	const theirs = "csig-back-mine"
 	w := newWire(t)
 	for name, do := range map[string]func(*Driver) error{

@@ -42,6 +42,7 @@ func detachByHand(t *testing.T, n *netns, dev string) {
 // TestStripProgramDetachedByHand: no event tells of it, and while the program
 // is missing tagged frames leave.
 func TestStripProgramDetachedByHand(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		return // there are no programs without BPF: TestStrip checks the refusal
 	}
@@ -119,6 +120,7 @@ func BenchmarkWatchStrip(b *testing.B) {
 // TestStripProgramIsSoonVerified: an agent that is started loads it before it
 // programs anything, in the time that its predecessor's lease leaves.
 func TestStripProgramIsSoonVerified(t *testing.T) {
+	t.Parallel()
 	if !realRoot(t) {
 		t.Fatal("this test strips, which needs BPF: run it as root of the machine")
 	}
