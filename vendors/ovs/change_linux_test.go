@@ -15,12 +15,7 @@ import (
 // value of before or of after, and soon all with that of after.
 func TestChangeUnderTraffic(t *testing.T) {
 	t.Parallel()
-	changeUnderTraffic(t, 40)
-}
-
-func TestLongChangeUnderTraffic(t *testing.T) { changeUnderTraffic(t, 1000) }
-
-func changeUnderTraffic(t *testing.T, changes int) {
+	const changes = 60
 	s := newSandwich(t)
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	rng := rand.New(rand.NewPCG(3, 4))

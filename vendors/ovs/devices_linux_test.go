@@ -106,17 +106,19 @@ func (d *device) receive() []byte {
 
 // TestDevices samples what TestLongEveryTagOfDevices checks whole.
 func TestDevices(t *testing.T) {
-	tags := allTags()
-	rng := rand.New(rand.NewPCG(5, 6))
-	rng.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] })
-	devices(t, tags[:500])
+	tags := shuffled(rand.New(rand.NewPCG(5, 6)))[:500]
+	devices(t, func(int) []uint16 { return tags })
 }
 
-func TestLongEveryTagOfDevices(t *testing.T) { devices(t, allTags()) }
+// TestLongEveryTagOfDevices sends each tag in one place, in either layout.
+func TestLongEveryTagOfDevices(t *testing.T) {
+	tags := shuffled(seeded(t))
+	devices(t, func(place int) []uint16 { return share(tags, place, 3) })
+}
 
 // devices sends tags through ports that are devices of the kernel's: R, or the
 // DEI, of every outermost tag is lost, csig's or not.
-func devices(t *testing.T, tags []uint16) {
+func devices(t *testing.T, tags func(place int) []uint16) {
 	runtime.LockOSThread() // never unlocked: the thread ends, and its namespace with it
 	ns, err := netns.New()
 	if err != nil {
@@ -145,11 +147,11 @@ func devices(t *testing.T, tags []uint16) {
 }
 
 // cross sends tags from one device to another, in each place that a tag can have.
-func cross(t *testing.T, in, out *device, tags []uint16, becomes func(tci uint16) uint16) {
+func cross(t *testing.T, in, out *device, tagsOf func(place int) []uint16, becomes func(tci uint16) uint16) {
 	t.Helper()
 	in.t, out.t = t, t
 	const dei = 0x1000
-	for _, shape := range []struct {
+	for place, shape := range []struct {
 		name        string
 		sent, wants func(tci uint16) []tag
 	}{
@@ -160,7 +162,7 @@ func cross(t *testing.T, in, out *device, tags []uint16, becomes func(tci uint16
 		{"CSIG behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, dei | 100}, {tpidCSIG, tci}} },
 			func(tci uint16) []tag { return []tag{{tpidVLAN, 100}, {tpidCSIG, becomes(tci)}} }},
 	} {
-		wrong := 0
+		tags, wrong := tagsOf(place), 0
 		for from := 0; from < len(tags); from += window {
 			to := min(from+window, len(tags))
 			for i := from; i < to; i++ {

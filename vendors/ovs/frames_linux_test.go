@@ -47,17 +47,19 @@ type sandwich struct {
 func newSandwich(t testing.TB) *sandwich {
 	t.Helper()
 	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
-	s.AddBridge("br0")
-	s.AddBridge("csig")
-	s.Vsctl("set-fail-mode", "br0", "standalone")
+	s.Together(func() {
+		s.AddBridge("br0")
+		s.AddBridge("csig")
+		s.Vsctl("set-fail-mode", "br0", "standalone")
+		s.AddPatch("br0", "p-swp1", "csig", "i-swp1")
+		s.Vsctl("set", "interface", "i-swp1", "external_ids:csig-port=swp1", "ofport_request=99") // none that a test's own port asks for
+		s.in, s.out = s.AddWire("br0", "h1", 1), s.AddWire("csig", "swp1", 1)
+		// Whatever tags a frame has, it is bridged in one VLAN.
+		for _, port := range []string{"h1", "p-swp1"} {
+			s.Vsctl("set", "port", port, "vlan_mode=dot1q-tunnel", "tag=1")
+		}
+	})
 	s.Ofctl("add-flow", "br0", "actions=NORMAL")
-	s.AddPatch("br0", "p-swp1", "csig", "i-swp1")
-	s.Vsctl("set", "interface", "i-swp1", "external_ids:csig-port=swp1")
-	s.in, s.out = s.AddWire("br0", "h1", 1), s.AddWire("csig", "swp1", 1)
-	// Whatever tags a frame has, it is bridged in one VLAN.
-	for _, port := range []string{"h1", "p-swp1"} {
-		s.Vsctl("set", "port", port, "vlan_mode=dot1q-tunnel", "tag=1")
-	}
 	s.driver = s.open(t, "csig")
 	return s
 }

@@ -17,8 +17,10 @@ import (
 func newHanded(t testing.TB) *sandwich {
 	t.Helper()
 	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
-	s.AddBridge("csig")
-	s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	s.Together(func() {
+		s.AddBridge("csig")
+		s.in, s.out = s.AddWire("csig", "h1", 1), s.AddWire("csig", "swp1", 2)
+	})
 	s.driver = s.open(t, "csig")
 	return s
 }

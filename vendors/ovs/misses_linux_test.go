@@ -144,7 +144,7 @@ func TestCachedFlowsDoNotOverlap(t *testing.T) {
 	key := regexp.MustCompile(`recirc_id\((\w+)\)|eth_type\(\w+\)|frag=\w+|ipv[46]\(`)
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
 		apply(t, s.driver, setupFor(layout, swp1))
-		read := map[string]string{}
+		read, seen := map[string]string{}, map[string]bool{}
 		for _, at := range []uint8{31, 0, 15, 7, 22} {
 			var u []vlanrules.Intent
 			for _, sig := range []quantize.Signal{quantize.MinABW, quantize.MinABWC, quantize.MaxPD} {
@@ -155,9 +155,11 @@ func TestCachedFlowsDoNotOverlap(t *testing.T) {
 				s.exchange(t, tags, shape.before)
 			}
 			for line := range strings.Lines(s.Appctl("dpctl/dump-flows", "-m")) {
-				if !strings.Contains(line, "recirc_id") {
+				id, _, _ := strings.Cut(line, ", ")
+				if seen[id] || !strings.Contains(line, "recirc_id") {
 					continue
 				}
+				seen[id] = true
 				line = outside.ReplaceAllString(line, "")
 				same := strings.Join(key.FindAllString(line, -1), " ")
 				masks := values.ReplaceAllString(line, "$1")

@@ -14,10 +14,10 @@ import (
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestLongNames joins ports by the patch ports of the recipe in docs/ovs.md, whose
+// TestNamesTooLong joins ports by the patch ports of the recipe in docs/ovs.md, whose
 // names are two bytes longer: of those of the longest ports OpenFlow tells the
 // same 15 bytes.
-func TestLongNames(t *testing.T) {
+func TestNamesTooLong(t *testing.T) {
 	t.Parallel()
 	s := &sandwich{Switch: ovstest.Start(t, ovstest.Options{Dummy: true})}
 	s.AddBridge("br0")

@@ -48,32 +48,29 @@ func (s *sandwich) exchange(t testing.TB, tags []uint16, shape func(tci uint16) 
 }
 
 // shapes are the frames that a tag of any value can be in.
-var shapes = []struct {
+var shapes = []tagShape{
+	{"CSIG", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }, func(_, want uint16) []tag { return []tag{{tpidCSIG, want}} }},
+	{"VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, tci}} }, func(tci, _ uint16) []tag { return []tag{{tpidVLAN, tci}} }},
+	{"CSIG behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, tci}} },
+		func(_, want uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, want}} }},
+	{"VLAN behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} },
+		func(tci, _ uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} }},
+	{"VLAN behind CSIG's TPID", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} },
+		func(tci, _ uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} }},
+}
+
+type tagShape struct {
 	name   string
 	before func(tci uint16) []tag
 	after  func(tci, want uint16) []tag
-	few    bool // that nothing looks at the value is plain from a sample
-}{
-	{"CSIG", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}} }, func(_, want uint16) []tag { return []tag{{tpidCSIG, want}} }, false},
-	{"VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, tci}} }, func(tci, _ uint16) []tag { return []tag{{tpidVLAN, tci}} }, false},
-	{"CSIG behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, tci}} },
-		func(_, want uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidCSIG, want}} }, false},
-	{"VLAN behind a VLAN", func(tci uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} },
-		func(tci, _ uint16) []tag { return []tag{{tpidVLAN, 3<<13 | 100}, {tpidVLAN, tci}} }, true},
-	{"VLAN behind CSIG's TPID", func(tci uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} },
-		func(tci, _ uint16) []tag { return []tag{{tpidCSIG, tci}, {tpidVLAN, 7}} }, true},
 }
 
-// try checks tags in every shape, and with other buckets each time.
-func (s *sandwich) try(t *testing.T, layout quantize.Layout, tags []uint16, rng *rand.Rand) {
+// tryShapes checks tags in some shapes, and with other buckets each time.
+func (s *sandwich) tryShapes(t *testing.T, layout quantize.Layout, shapes []tagShape, tags []uint16, rng *rand.Rand) {
 	t.Helper()
 	setup := setupFor(layout, swp1)
 	apply(t, s.driver, setup)
 	for _, shape := range shapes {
-		tags := tags
-		if shape.few && len(tags) > 1000 {
-			tags = tags[len(tags)-1000:]
-		}
 		var intents []vlanrules.Intent
 		for _, sig := range setup.Signals {
 			intents = append(intents, bucket(sig, uint8(rng.IntN(32)), uint16(1+rng.IntN(50))))
@@ -107,23 +104,33 @@ func allTags() []uint16 {
 	return tags
 }
 
+// shuffled are all tags in a random order.
+func shuffled(rng *rand.Rand) []uint16 {
+	tags := allTags()
+	rng.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] })
+	return tags
+}
+
 // TestTags samples what TestLongEveryTag checks whole.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	tags := allTags()
-	rng.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] })
+	tags := shuffled(rng)
 	s := newSandwich(t)
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
-		s.try(t, layout, tags[:500], rng)
+		s.tryShapes(t, layout, shapes, tags[:500], rng)
 	}
 }
 
+// TestLongEveryTag sends each tag in one of the shapes, which TestTags samples, in either layout.
 func TestLongEveryTag(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
+	t.Parallel()
+	rng := seeded(t)
+	tags := shuffled(rng)
 	s := newSandwich(t)
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
-		s.try(t, layout, allTags(), rand.New(rand.NewPCG(seed, uint64(layout))))
+		for i := range len(shapes) {
+			s.tryShapes(t, layout, shapes[i:i+1], share(tags, i, len(shapes)), rng)
+		}
 	}
 }

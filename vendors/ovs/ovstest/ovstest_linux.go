@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,10 @@ type Switch struct {
 	options Options
 	own     bool // it runs where the test does
 	db, vs  *exec.Cmd
+
+	together bool // Together runs
+	args     []string
+	bridges  []string // that come with args
 }
 
 const schema = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -77,11 +82,28 @@ func Start(t testing.TB, o Options) *Switch {
 			t.Error(err)
 		}
 	})
-	s.run("ovsdb-tool", "create", filepath.Join(dir, "conf.db"), schema)
-	s.StartDatabase()
-	s.run("ovs-vsctl", "--db=unix:"+s.database(), "--no-wait", "init")
-	s.StartSwitch()
+	conf := filepath.Join(dir, "conf.db")
+	empty.Lock()
+	defer empty.Unlock()
+	if empty.database == nil {
+		s.run("ovsdb-tool", "create", conf, schema)
+		s.StartDatabase()
+		s.run("ovs-vsctl", "--db=unix:"+s.database(), "--no-wait", "init")
+		empty.database, err = os.ReadFile(conf)
+	} else if err = os.WriteFile(conf, empty.database, 0o600); err == nil {
+		s.StartDatabase()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startSwitch()
 	return s
+}
+
+// empty is a database without bridges, which is made once.
+var empty struct {
+	sync.Mutex
+	database []byte
 }
 
 func (s *Switch) database() string { return filepath.Join(s.Dir, "db.sock") }
@@ -108,9 +130,27 @@ func (s *Switch) run(name string, args ...string) string {
 	return out.String()
 }
 
+// Together has all the bridges and ports that f adds, and what it sets of them, come in one
+// transaction.
+func (s *Switch) Together(f func()) {
+	s.t.Helper()
+	s.together = true
+	f()
+	args, bridges := s.args, s.bridges
+	s.together, s.args, s.bridges = false, nil, nil
+	s.Vsctl(args...)
+	for _, br := range bridges {
+		s.awaitBridge(br)
+	}
+}
+
 // Vsctl runs ovs-vsctl and returns what it prints.
 func (s *Switch) Vsctl(args ...string) string {
 	s.t.Helper()
+	if s.together {
+		s.args = append(append(s.args, "--"), args...)
+		return ""
+	}
 	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=60"}, args...)...)
 }
 
@@ -228,14 +268,19 @@ func (s *Switch) PauseDatabase(still bool) {
 // database.
 func (s *Switch) StartSwitch() {
 	s.t.Helper()
+	s.startSwitch()
+	for _, br := range strings.Fields(s.Vsctl("list-br")) {
+		s.awaitBridge(br)
+	}
+}
+
+func (s *Switch) startSwitch() {
+	s.t.Helper()
 	args := []string{"--log-file=" + filepath.Join(s.Dir, "vs.log"), "--pidfile=" + filepath.Join(s.Dir, "vs.pid"), "-vconsole:off", "--no-chdir", "--disable-system"}
 	if s.options.Dummy {
 		args = append(args, "--enable-dummy")
 	}
 	s.daemon(&s.vs, filepath.Join(s.Dir, "ovs-vswitchd.PID.ctl"), "ovs-vswitchd", append(args, "unix:"+s.database())...)
-	for _, br := range strings.Fields(s.Vsctl("list-br")) {
-		s.awaitBridge(br)
-	}
 }
 
 // StopSwitch kills ovs-vswitchd: the flows of every bridge are lost.
@@ -243,6 +288,10 @@ func (s *Switch) StopSwitch() { s.stop(&s.vs) }
 
 func (s *Switch) awaitBridge(name string) {
 	s.t.Helper()
+	if s.together {
+		s.bridges = append(s.bridges, name)
+		return
+	}
 	for limit := time.Now().Add(time.Minute); ; {
 		if c, err := net.Dial("unix", filepath.Join(s.Dir, name+".mgmt")); err == nil {
 			c.Close()
