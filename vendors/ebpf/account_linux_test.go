@@ -51,6 +51,7 @@ func plain(size int) []byte {
 
 // What the queueing discipline drops is not of the interval's bytes, whatever the frames' sizes.
 func TestDrops(t *testing.T) {
+	t.Parallel()
 	w, o := counting(t)
 	run(t, w.s, "tc", "qdisc", "replace", "dev", w.p2.Name, "root", "tbf", "rate", "2mbit", "burst", "1600", "limit", "8000")
 	r := rand.New(rand.NewPCG(4, 5))
@@ -151,6 +152,7 @@ func TestSeveralProcessors(t *testing.T) {
 // The first frame after an interval closes it; one that was idle in between has no bytes, but
 // those that the link cannot have sent before.
 func TestIdleIntervals(t *testing.T) {
+	t.Parallel()
 	o := loaded(t)
 	const length = uint64(20 * time.Second)
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Duration(length))
@@ -217,6 +219,7 @@ func TestIdleIntervals(t *testing.T) {
 // What the link cannot have sent yet is bounded by what the device's queues hold, however fast
 // frames come.
 func TestHold(t *testing.T) {
+	t.Parallel()
 	o := loaded(t)
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Minute)
 	b.port.Capacity, b.port.Pace = 1000, pace(8_000_000)
@@ -313,6 +316,7 @@ func TestBacklogEnds(t *testing.T) {
 
 // Where a card sends the frame as it is, it fills short ones up; a shaper's own count is the truth.
 func TestShortFrames(t *testing.T) {
+	t.Parallel()
 	w, o := counting(t)
 	var p planePort
 	if err := o.CsigPorts.Lookup(uint32(0), &p); err != nil {
@@ -348,6 +352,7 @@ func TestShortFrames(t *testing.T) {
 
 // TestEgress: what a card does with frames, and what the kernel's own devices do.
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		is       netdev.Egress
@@ -384,6 +389,7 @@ func TestEgress(t *testing.T) {
 // TestDroppedSegments: a tbf that segments what is larger than its bucket counts each segment that
 // it drops: no more is taken back than it dropped.
 func TestDroppedSegments(t *testing.T) {
+	t.Parallel()
 	w, o := counting(t)
 	run(t, w.s, "tc", "qdisc", "replace", "dev", w.p2.Name, "root", "tbf", "rate", "20mbit", "burst", "5kb", "limit", "120kb")
 	w.offload(t)

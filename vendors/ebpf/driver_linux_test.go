@@ -216,6 +216,7 @@ func setupOf(action vlanrules.Action) vendors.Setup {
 // A port is stale until it was told its signals and an interval has closed, live until its
 // deadline or Release, and taken over by the next process as it is.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
 	s.Profile, s.Measure = l.profile.Hash(), l.profile
@@ -290,6 +291,7 @@ func TestLife(t *testing.T) {
 
 // What another process, or a device that goes and comes, takes away is put back.
 func TestRepair(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
 	l.apply(s)
@@ -345,6 +347,7 @@ func TestRepair(t *testing.T) {
 
 // TestSetupsInAnyOrder brings a switch from some setups to others.
 func TestSetupsInAnyOrder(t *testing.T) {
+	t.Parallel()
 	profile := testProfile(t)
 	with := func(change func(*vendors.Setup)) vendors.Setup {
 		s := setupOf(vlanrules.Update)

@@ -40,6 +40,7 @@ func (w *wire) offload(t testing.TB) {
 // A TCP stream whose frames are segmented after the data plane has seen them: it counts
 // what the queueing discipline counts, which is what a network card would send.
 func TestSegments(t *testing.T) {
+	t.Parallel()
 	o := loaded(t)
 	w := newWire(t, o)
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Hour)

@@ -38,6 +38,7 @@ func (l *lab) unplug(name string) {
 
 // A port works whatever the index of its device, and one that is wrong is refused by itself.
 func TestAnyIndex(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.plug("far", 1<<30)
 	s := setupOf(vlanrules.Update)
@@ -54,6 +55,7 @@ func TestAnyIndex(t *testing.T) {
 // A device that is made again, as often as one likes, is the port in the same Update, keeps no
 // entry of the former one, and is no repair.
 func TestMadeAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.plug("tap", 0)
 	s := setupOf(vlanrules.Update)
@@ -85,6 +87,7 @@ func TestMadeAgain(t *testing.T) {
 
 // A change of the TPID or of the interval keeps what a port writes, and its deadline.
 func TestChangesKeepTheSignal(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
 	l.apply(s)

@@ -101,6 +101,7 @@ func TestQueue(t *testing.T) {
 // Signals of the queue are refused, with the reason, where the root does not show it, and
 // the others of the port with them.
 func TestQueueRefused(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ qdisc, want string }{
 		{"qdisc replace dev p2 root pfifo", "its root queueing discipline is pfifo"},
 		{"qdisc replace dev p2 root handle 1: htb default 1; class add dev p2 parent 1: classid 1:1 htb rate 1mbit; class add dev p2 parent 1: classid 1:2 htb rate 1mbit", "more than one leaf"},

@@ -13,6 +13,7 @@ import (
 // The locator of a wide tag is in the format of wide tags; where that has other fields, the port
 // falls back.
 func TestWideLocator(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
 	fields := func(bits ...int) (f quantize.Locator) {
@@ -52,6 +53,7 @@ func TestWideLocator(t *testing.T) {
 
 // An interval that is shorter than the longest frame is said to be coarse.
 func TestCoarseIntervals(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		gso, rate uint64
 		interval  time.Duration

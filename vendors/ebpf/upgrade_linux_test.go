@@ -14,6 +14,7 @@ import (
 // Another version of the program takes the place of ours under traffic: every frame is
 // processed by one or the other, and the state is taken over.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := setupOf(vlanrules.Update)
 	l.apply(s)

@@ -100,6 +100,7 @@ func (w *wire) through(t testing.TB, from *packets.Socket, frames [][]byte) [][]
 
 // Rows of tags of all kinds, through ports of every kind, offloaded or not.
 func TestRows(t *testing.T) {
+	t.Parallel()
 	o := loaded(t)
 	w := newWire(t, o)
 	r := rand.New(rand.NewPCG(2, 3))
@@ -152,6 +153,7 @@ func TestRows(t *testing.T) {
 // A frame that the bridge floods has copies that share its bytes: those that leave by other ports
 // stay as they are.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	o := loaded(t)
 	w := newWire(t, o)
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Millisecond)
