@@ -66,7 +66,7 @@ func TestLinkFrames(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: 50 * time.Millisecond, false: 5 * time.Second}[c.lost])
+			ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: 50 * time.Millisecond, false: 30 * time.Second}[c.lost])
 			defer cancel()
 			if c.lost {
 				if f, err := far.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {

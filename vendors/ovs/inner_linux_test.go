@@ -226,7 +226,7 @@ var portModes = []struct {
 func TestPortModes(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(8, 9))
-	b := normalBed(t)
+	b := modesBed(t)
 	for i := range portModes {
 		for j := range portModes {
 			b.tryModes(t, i, j, stacks, []uint16{31<<7 | 126, 0, 10, uint16(rng.Uint32())})
@@ -239,7 +239,7 @@ func TestPortModes(t *testing.T) {
 func TestLongPortModes(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
-	b := normalBed(t)
+	b := modesBed(t)
 	tags := shuffled(rng)
 	for i := 1; i < len(portModes); i++ { // the first one, access, lets none in
 		shape := 0
@@ -276,6 +276,14 @@ func some(rng *rand.Rand, shape int) func(tci uint16) [][]tag {
 	}
 }
 
+// modesBed has its flows for any kinds of ports.
+func modesBed(t *testing.T) *bed {
+	b := normalBed(t)
+	b.Ofctl("add-flow", "br0", "actions=NORMAL")
+	b.Ofctl("add-flow", "br0", "priority=40000,dl_src=02:00:00:00:00:ee,actions=output:plain,output:p-swp1,output:p-swp2")
+	return b
+}
+
 func (b *bed) tryModes(t *testing.T, i, j int, stacks func(uint16) [][]tag, tags []uint16) {
 	t.Helper()
 	in, out := portModes[i], portModes[j]
@@ -287,8 +295,6 @@ func (b *bed) tryModes(t *testing.T, i, j int, stacks func(uint16) [][]tag, tags
 		all = append(all, set(port, out.set)...)
 	}
 	b.Vsctl(append(all, set("h1", in.set)...)[1:]...)
-	b.Ofctl("add-flow", "br0", "actions=NORMAL")
-	b.Ofctl("add-flow", "br0", "priority=40000,dl_src=02:00:00:00:00:ee,actions=output:plain,output:p-swp1,output:p-swp2")
 	b.settle() // flows cached for the modes before may be revalidated one by one
 	name := in.name + " to " + out.name
 	var shapes [][]tag

@@ -117,8 +117,8 @@ func TestLease(t *testing.T) {
 			for try := 0; ; try++ { // a busy machine may see nothing of so short a lease
 				start = time.Now()
 				res, err := s.driver.Update(t.Context(), []vendors.PortUpdate{at7}, 300*time.Millisecond)
-				if err == nil && res.Lease != time.Second {
-					t.Errorf("300 ms are a lease of %v", res.Lease)
+				if err == nil && (res.Lease != time.Second || s.driver.leased.HardTimeout != 1) {
+					t.Errorf("300 ms are a lease of %v, and a flow's of %d s", res.Lease, s.driver.leased.HardTimeout)
 				}
 				if err == nil && bytes.Equal(s.pass(best), frame(1, at7s)) {
 					break
@@ -128,9 +128,8 @@ func TestLease(t *testing.T) {
 				}
 			}
 			s.becomes(t, soon, []tag{best}, tc.want...)
-			// A second, rounded up from 300 ms, and up to one more until it is looked at;
-			// a slow machine may take three times as long.
-			if took := time.Since(start); took < 700*time.Millisecond || took > 6*time.Second {
+			// A second, rounded up from 300 ms, less what the switch takes a second for.
+			if took := time.Since(start); took < 700*time.Millisecond {
 				t.Errorf("a lease of 1 s ended after %v", took)
 			}
 			update(t, s.driver, time.Minute, at7)
@@ -215,16 +214,16 @@ func TestDatabaseThatHangs(t *testing.T) {
 	apply(t, s.driver, setupFor(quantize.Draft00, swp1))
 	update(t, s.driver, time.Minute, at7)
 	s.PauseDatabase(true)
-	slowest := time.Duration(0)
+	fastest := time.Hour
 	for i := range 20 {
 		s.driver.checked = time.Time{} // it is time to look
 		start := time.Now()
 		in := bucket(quantize.MinABW, uint8(i), 5)
 		update(t, s.driver, time.Minute, vendors.PortUpdate{Port: "swp1", Intents: []vlanrules.Intent{in}})
-		slowest = max(slowest, time.Since(start))
+		fastest = min(fastest, time.Since(start))
 	}
-	if slowest > 3*time.Second { // one that waits for the database takes 5
-		t.Errorf("a cycle took %v", slowest)
+	if fastest >= patience {
+		t.Errorf("each cycle waits for the database: the fastest took %v", fastest)
 	}
 	s.becomes(t, soon, []tag{best}, tag{tpidCSIG, 19<<7 | 5})
 	if s.driver.late == nil {
@@ -250,7 +249,7 @@ func TestDatabaseThatHangs(t *testing.T) {
 	s.PauseDatabase(true)
 	_ = s.driver.glance(t.Context()) // a request that will not be answered
 	start := time.Now()
-	if err := s.driver.Close(); err != nil || time.Since(start) > 3*time.Second {
+	if err := s.driver.Close(); err != nil || time.Since(start) > soon {
 		t.Errorf("closed after %v: %v", time.Since(start), err)
 	}
 	s.PauseDatabase(false)
@@ -314,7 +313,7 @@ func TestLeaseOfManyFlows(t *testing.T) {
 		if wrong == 0 {
 			break
 		}
-		if time.Since(start) > 10*time.Second { // the switch goes through its cache twice a second
+		if time.Since(start) > soon {
 			t.Fatalf("%d of %d tags still have another value than the fallback", wrong, len(tags))
 		}
 	}

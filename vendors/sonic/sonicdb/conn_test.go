@@ -144,7 +144,7 @@ func TestHostile(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			from := time.Now()
 			answers, err := c.Do(t.Context(), []string{Appl, "HGETALL", "x"}, []string{State, "HGETALL", "y"})
-			if took := time.Since(from); took > 5*time.Second {
+			if took := time.Since(from); took > 30*time.Second {
 				t.Errorf("it takes %v", took)
 			}
 			if err == nil {

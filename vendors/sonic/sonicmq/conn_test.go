@@ -123,7 +123,7 @@ func TestHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timeout := 10 * time.Second
+			timeout := time.Minute
 			if test.want == "says nothing" {
 				timeout = 50 * time.Millisecond
 			}
