@@ -43,11 +43,10 @@ type Config struct {
 	SelfTest bool // try the data plane at the start, where the driver can
 	Version  string
 	Log      *logrus.Entry
-	Now      func() time.Time // nil: time.Now
-	OnCycle  func()           // called after each cycle; nil for none
-	Records  *RecordFile      // also has what the ports remember; nil: it is in memory alone
-	Beside   int              // agents that the process runs beside this one, which are not to poll all at once
-	Off      func() error     // asked before each cycle: after an error nothing is programmed; nil: always on
+	OnCycle  func()       // called after each cycle; nil for none
+	Records  *RecordFile  // also has what the ports remember; nil: it is in memory alone
+	Beside   int          // agents that the process runs beside this one, which are not to poll all at once
+	Off      func() error // asked before each cycle: after an error nothing is programmed; nil: always on
 }
 
 // Agent keeps one device's rules true.
@@ -117,14 +116,11 @@ type cycleState struct {
 // New checks the configuration and returns an agent that has not touched the
 // device yet.
 func New(cfg Config) (*Agent, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	a := &Agent{
 		cfg:     cfg,
 		hash:    cfg.Profile.Hash(),
 		log:     cfg.Log.WithField("device", cfg.Device.Name),
-		started: cfg.Now(),
+		started: time.Now(),
 		turns:   newProgress(),
 		cycle:   cycleState{repairs: repairs{}},
 		cycled:  make(chan struct{}, 1),
@@ -138,7 +134,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	if err == nil {
 		// Two readings of the schedule make a window, unless the first came late.
-		next := a.schedule.Next(cfg.Now())
+		next := a.schedule.Next(time.Now())
 		how.Least = min(how.Interval, a.schedule.Next(next).Sub(next)) / 2
 		a.pipe, err = counters.NewPipeline(how)
 	}
@@ -165,7 +161,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // loop is Run without its end.
 func (a *Agent) loop(ctx context.Context) {
 	a.mu.Lock()
-	a.cycle.ended = a.cfg.Now()
+	a.cycle.ended = time.Now()
 	a.mu.Unlock()
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -213,7 +209,7 @@ func (a *Agent) afterCycle(ctx context.Context) (lease time.Duration) {
 // Cycle reads the counters once and programs what they say. The error has
 // been logged and counted; the lease is renewed only when there is none.
 func (a *Agent) Cycle(ctx context.Context) error {
-	began := a.cfg.Now()
+	began := time.Now()
 	err := a.runCycle(ctx)
 	if err != nil {
 		a.failed(ctx, a.schedule.Next(began))
@@ -235,7 +231,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			return a.fail(err)
 		}
 	}
-	if !a.setupDue.IsZero() && !a.cfg.Now().Before(a.setupDue) && a.mayWrite() {
+	if !a.setupDue.IsZero() && !time.Now().Before(a.setupDue) && a.mayWrite() {
 		a.noteSetup(a.apply(ctx)) // the ports that work go on
 	}
 	proof := a.dead.took == 0
@@ -244,10 +240,10 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	if proof { // it needs no counters
 		withDeadMan, deadManErr = a.deadManReady(ctx, a.leaseDuration())
 	}
-	t0 := a.cfg.Now()
+	t0 := time.Now()
 	var err error
 	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
-	t1 := a.cfg.Now()
+	t1 := time.Now()
 	if err != nil {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
@@ -260,14 +256,14 @@ func (a *Agent) runCycle(ctx context.Context) error {
 		return a.fail(err)
 	}
 	ready, writes := a.compute(a.samples, lease, t1), false
-	t2 := a.cfg.Now()
+	t2 := time.Now()
 	if ready {
 		if !proof {
 			withDeadMan, deadManErr = a.deadManReady(ctx, lease)
 		}
 		ready, err = withDeadMan, deadManErr
 		if err == nil && ready {
-			writes, err = a.pace(a.cfg.Now())
+			writes, err = a.pace(time.Now())
 		}
 		if err != nil {
 			return a.fail(err)
@@ -288,7 +284,7 @@ func (a *Agent) runCycle(ctx context.Context) error {
 			return a.fail(err)
 		}
 	}
-	t3 := a.cfg.Now()
+	t3 := time.Now()
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -358,12 +354,12 @@ func (a *Agent) apply(ctx context.Context) error {
 
 func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time) (vendors.UpdateResult, error) {
 	defer a.lockDriver()()
-	if err := tooOld(a.cfg.Now().Sub(read), lease); err != nil { // a driver may not make way
+	if err := tooOld(time.Now().Sub(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
-	began := a.cfg.Now()
+	began := time.Now()
 	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
-	a.noteUpdateTime(a.cfg.Now().Sub(began), lease, &res)
+	a.noteUpdateTime(time.Now().Sub(began), lease, &res)
 	a.noteFacts(res.Facts)
 	a.paced(&res, err)
 	return res, err
@@ -385,11 +381,11 @@ func (a *Agent) fail(err error) error {
 		return err // we are stopping
 	}
 	a.cycle.Failed++
-	a.cycle.ended = a.cfg.Now()
+	a.cycle.ended = time.Now()
 	msg := err.Error()
-	a.rememberLocked(&cycleRecord{at: a.cfg.Now(), lease: a.cycle.LeaseEnds, failure: msg})
+	a.rememberLocked(&cycleRecord{at: time.Now(), lease: a.cycle.LeaseEnds, failure: msg})
 	if foreign := (*vendors.ForeignError)(nil); errors.As(err, &foreign) {
-		now := a.cfg.Now()
+		now := time.Now()
 		a.cycle.seen = observation{at: now, tried: now, plane: api.DataPlaneForeign, why: msg, because: msg}
 	}
 	if msg != a.cycle.LastError {

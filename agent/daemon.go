@@ -56,8 +56,7 @@ type DaemonConfig struct {
 	Shadow   bool // as in Config; OpenDriver's drivers are wrapped
 	Version  string
 	Log      *logrus.Entry
-	Now      func() time.Time // nil: time.Now
-	OnLaunch func()           // called when a configuration begins to run; nil for none
+	OnLaunch func() // called when a configuration begins to run; nil for none
 	// Reloading is called when the file is to be read again, and what it returns when that is
 	// done; nil for none.
 	Reloading func() (done func())
@@ -109,13 +108,10 @@ type running struct {
 
 // NewDaemon returns a daemon that has not touched the device yet.
 func NewDaemon(cfg DaemonConfig) *Daemon {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Load == nil {
 		cfg.Load = inventory.Load
 	}
-	return &Daemon{cfg: cfg, started: cfg.Now(), waiting: "starting", bare: cfg.LeaveBare, turns: newProgress(), changes: newProgress(), operators: changeLock{store: cfg.Store}}
+	return &Daemon{cfg: cfg, started: time.Now(), waiting: "starting", bare: cfg.LeaveBare, turns: newProgress(), changes: newProgress(), operators: changeLock{store: cfg.Store}}
 }
 
 // Open reads the daemon's file and opens what it needs, without touching the
@@ -218,7 +214,7 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	r.agent, err = New(Config{
 		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
 		Shadow: d.cfg.Shadow, SelfTest: d.cfg.SelfTest && old == nil,
-		Version: d.cfg.Version, Log: d.cfg.Log, Now: d.cfg.Now, OnCycle: d.cfg.OnCycle, Off: d.checkOffMarker,
+		Version: d.cfg.Version, Log: d.cfg.Log, OnCycle: d.cfg.OnCycle, Off: d.checkOffMarker,
 		Beside: d.cfg.Beside, Records: d.cfg.Records,
 	})
 	if err != nil {
@@ -429,7 +425,7 @@ func (d *Daemon) Status() *api.Status {
 	}
 	if r == nil {
 		return &api.Status{
-			Format: api.StatusFormat, Version: d.cfg.Version, Time: d.cfg.Now(), Started: d.started, Waiting: waiting, Reload: reloaded, RecordsError: recordsError,
+			Format: api.StatusFormat, Version: d.cfg.Version, Time: time.Now(), Started: d.started, Waiting: waiting, Reload: reloaded, RecordsError: recordsError,
 			Shadow: d.cfg.Shadow, DataPlane: api.DataPlaneNone,
 			SelfTest: api.Verdict{Code: findings.SelfTest, What: selfTest, Level: api.SelfTestNotRun}, Verdicts: []api.Verdict{}, Ports: []api.Port{},
 		}

@@ -62,7 +62,7 @@ func (a *Agent) lookDueLocked(now time.Time) bool {
 // checkAfterFailure looks at the data plane after a failed cycle, at once after the first
 // one. While a lease runs, which the next cycle is to renew, it has until then.
 func (a *Agent) checkAfterFailure(ctx context.Context, next time.Time) {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	due := a.cycle.seen.because == "" || a.lookDueLocked(now)
 	limit := a.lookLimit()
@@ -78,7 +78,7 @@ func (a *Agent) checkAfterFailure(ctx context.Context, next time.Time) {
 // checkExpired looks at the data plane where a lease has ended and no cycle has
 // come since, as the counters hang. A driver that hangs is not asked.
 func (a *Agent) checkExpired(ctx context.Context) {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	c := &a.cycle
 	due := !c.LeaseEnds.IsZero() && !now.Before(c.LeaseEnds) && a.lookDueLocked(now)
@@ -109,7 +109,7 @@ func (a *Agent) look(ctx context.Context, limit time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	now := a.cfg.Now() // what is left of a lease is left from here on, at least
+	now := time.Now() // what is left of a lease is left from here on, at least
 	seen, err := a.readBack(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // we are stopping, or a cycle wants the driver
@@ -219,7 +219,7 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 func (a *Agent) Left() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.cfg.Now()
+	now := time.Now()
 	plane, why := a.dataPlane(now)
 	text := ""
 	switch plane {

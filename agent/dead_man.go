@@ -62,7 +62,7 @@ func (a *Agent) deadManReady(ctx context.Context, lease time.Duration) (bool, er
 
 // nextDeadMan brings the dead-man one step on its way to being armed and proved.
 func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, lease time.Duration) error {
-	now := a.cfg.Now()
+	now := time.Now()
 	latest := is.after + deadManGrace
 	switch {
 	case is.state == api.DeadManFailed:
@@ -82,7 +82,7 @@ func (a *Agent) nextDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan,
 		}
 	case is.state == api.DeadManProving && is.took == 0:
 		fired, err := a.deadManFired(ctx, d)
-		seen := a.cfg.Now()
+		seen := time.Now()
 		switch took := seen.Sub(is.armed); {
 		case errors.Is(err, vendors.ErrDeadManFired): // removed: that proves nothing
 			is.state = ""
@@ -150,7 +150,7 @@ func (a *Agent) deadManHasFired(is *deadMan, now time.Time, fellBack bool) {
 // renewDeadMan renews it behind an update, unless the reading is too old by now: this
 // process may have been stopped.
 func (a *Agent) renewDeadMan(ctx context.Context, lease time.Duration, read time.Time) error {
-	now, is := a.cfg.Now(), a.dead
+	now, is := time.Now(), a.dead
 	d, ok := vendors.As[vendors.DeadMan](a.cfg.Driver)
 	if !ok || !a.needsDeadMan() || now.Sub(is.renewed) < is.after/4 {
 		return nil
@@ -192,7 +192,7 @@ func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, 
 			left = fmt.Errorf("ports cannot be made to fall back: %w", left)
 		}
 	}
-	now := a.cfg.Now()
+	now := time.Now()
 	made, err := d.ArmDeadMan(ctx, after)
 	a.wrote()
 	a.mu.Lock()
@@ -201,7 +201,7 @@ func (a *Agent) armDeadMan(ctx context.Context, d vendors.DeadMan, is *deadMan, 
 	if err != nil {
 		return errors.Join(left, fmt.Errorf("arming the dead-man on the device: %w", err))
 	}
-	is.after, is.armed, is.renewed = max(made, after), a.cfg.Now(), now
+	is.after, is.armed, is.renewed = max(made, after), time.Now(), now
 	if is.state = api.DeadManArmed; is.took == 0 {
 		is.state = api.DeadManProving
 	}

@@ -50,7 +50,7 @@ func (d *Daemon) keepDriftChecks(ctx context.Context) {
 	var due time.Time
 	var was *approved
 	for {
-		now := d.cfg.Now()
+		now := time.Now()
 		if r := d.current(); r != of {
 			of, was = r, nil
 			if r != nil {
@@ -62,7 +62,7 @@ func (d *Daemon) keepDriftChecks(ctx context.Context) {
 		case of == nil:
 		case !now.Before(due):
 			d.checkDrift(ctx, of, &was)
-			due = schedule.Next(d.cfg.Now())
+			due = schedule.Next(time.Now())
 		default:
 			wait = min(wait, due.Sub(now))
 			if was != nil { // also where the clock was set back
@@ -110,7 +110,7 @@ func (d *Daemon) checkDrift(ctx context.Context, r *running, was **approved) {
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return // it is stopping
 	}
-	next := &api.Drift{Checked: d.cfg.Now(), Differences: found}
+	next := &api.Drift{Checked: time.Now(), Differences: found}
 	d.mu.Lock()
 	if d.run != r { // it is about another configuration by now
 		d.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // the schedule as it stands now, or of the source's own refreshing where that
 // takes longer, so that two lost cycles are forgiven.
 func (a *Agent) leaseDuration() time.Duration {
-	now := a.cfg.Now()
+	now := time.Now()
 	next := a.schedule.Next(now)
 	own := a.pipe.Refresh()
 	if own.Kind.EveryReading() {
@@ -91,7 +91,7 @@ func (a *Agent) release() error {
 	if err == nil {
 		a.mu.Lock()
 		a.cycle.seen.fallback = true
-		if now := a.cfg.Now(); now.Before(a.cycle.LeaseEnds) {
+		if now := time.Now(); now.Before(a.cycle.LeaseEnds) {
 			a.cycle.LeaseEnds = now
 		}
 		a.mu.Unlock()
@@ -141,7 +141,7 @@ func (a *Agent) fallbackDueLocked(now time.Time) bool {
 // device without lease support. Each failed cycle that
 // may write tries it until it succeeds.
 func (a *Agent) fallBackOnExpiry(ctx context.Context) {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	c := &a.cycle
 	due := a.fallbackDueLocked(now) && a.mayWriteLocked(now)

@@ -40,7 +40,7 @@ type changeLock struct {
 
 // Admit lets an operator change the device and takes the lock for them, or keeps it.
 func (d *Daemon) Admit(ctx context.Context, op api.Operator) error {
-	l, now := &d.operators, d.cfg.Now()
+	l, now := &d.operators, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.store != nil && !l.known {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -96,5 +97,5 @@ func (d *Daemon) writeOffMarker() error {
 	if d.cfg.OffMarker == "" {
 		return nil
 	}
-	return api.WriteOffMarker(d.cfg.OffMarker, d.cfg.Now())
+	return api.WriteOffMarker(d.cfg.OffMarker, time.Now())
 }

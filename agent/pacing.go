@@ -36,7 +36,7 @@ func (a *Agent) mayWriteLocked(now time.Time) bool {
 }
 
 func (a *Agent) mayWrite() bool {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.mayWriteLocked(now)
@@ -44,7 +44,7 @@ func (a *Agent) mayWrite() bool {
 
 // wrote notes that a change of configuration was made, or tried.
 func (a *Agent) wrote() {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pacing.last = now
@@ -148,7 +148,7 @@ func (a *Agent) paced(res *vendors.UpdateResult, err error) {
 	if a.facts.ConfigUpdates == nil {
 		return
 	}
-	c, now := &a.pacing, a.cfg.Now()
+	c, now := &a.pacing, time.Now()
 	failed := err != nil && !res.Leased
 	if c.writes || res.Ops > 0 || res.Repaired != nil || err != nil {
 		c.last = now
@@ -211,7 +211,7 @@ func (a *Agent) observedChanges() vendors.Fact[float64] {
 	defer a.mu.Unlock()
 	c, ran := &a.pacing, time.Duration(0)
 	if !c.since.IsZero() {
-		ran = a.cfg.Now().Sub(c.since)
+		ran = time.Now().Sub(c.since)
 	}
 	if ran < observedFor {
 		return vendors.Fact[float64]{}

@@ -254,7 +254,7 @@ func TestUpdatesAllowed(t *testing.T) {
 
 // TestWorseFirst: the ports whose values got worse come first in an update.
 func TestWorseFirst(t *testing.T) {
-	a := &Agent{cfg: Config{Now: time.Now}, facts: configured().facts}
+	a := &Agent{facts: configured().facts}
 	in := func(s uint8) []vlanrules.Intent {
 		return []vlanrules.Intent{{Signal: quantize.MinABW, Action: vlanrules.Update, S: s, LM: 5}}
 	}
@@ -366,15 +366,9 @@ func TestDroppedIsNoAttempt(t *testing.T) {
 		cycles(t, a, int(every/interval))
 		idle, n, sent := abwOf(t, drv), len(drv.updates), a.Status().Updates.Changes
 		src.rate = 900e6
-		var stopped bool
-		a.cfg.Now = func() time.Time {
-			if a.driverMu.TryLock() {
-				a.driverMu.Unlock()
-			} else if !stopped { // the update has the driver
-				stopped = true
-				time.Sleep(10 * time.Second)
-			}
-			return time.Now()
+		a.cancelLook = func() { // a look that gives the driver back late
+			a.cancelLook = nil
+			time.Sleep(10 * time.Second)
 		}
 		cycles(t, a, 1)
 		s := a.Status()

@@ -233,7 +233,7 @@ func (a *Agent) Why(port string) (*api.Why, error) {
 			continue
 		}
 		w := &api.Why{
-			Format: api.WhyFormat, Device: a.cfg.Device.Name, Port: port, Action: p.cfg.Action.String(), Time: a.cfg.Now(),
+			Format: api.WhyFormat, Device: a.cfg.Device.Name, Port: port, Action: p.cfg.Action.String(), Time: time.Now(),
 			Hold: a.cfg.Policy.Damping.Hold, OnStale: string(a.cfg.Policy.OnStale), Shadow: a.cfg.Shadow, Records: []api.Record{},
 		}
 		p.records.each(func(r *record) { w.Records = append(w.Records, a.recordOf(p, r)) })

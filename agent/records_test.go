@@ -103,7 +103,7 @@ func TestRecordsAreBounded(t *testing.T) {
 				moment{at: now, read: now - 3e6, start: now - 103e6, end: now - 3e6, lease: now + 300e6, readNS: 700e3, programNS: 14e6, errorNS: 30e3,
 					octets: 1e15, bits: 5e8, capacity: 1e10, load: 5e9, abw: uint64(next), abwc: 5e5, ops: 6144, estimate: counters.OK}, "", "", "", "")
 		}
-		for range 3000 {
+		for range 1200 {
 			add()
 		}
 		var list []int
@@ -144,7 +144,7 @@ func TestPackedRecords(t *testing.T) {
 	text := func() string { return words[random.IntN(len(words))] }
 	r := newRecords(512, new([]byte))
 	var all []record
-	for range 2000 {
+	for range 300 {
 		o := outcome{state: text(), code: findings.Code(text()), failed: random.IntN(2) == 0, refuses: random.IntN(2) == 0, held: random.IntN(2) == 0, written: random.IntN(2) == 0}
 		for k := range o.signals {
 			if random.IntN(2) == 0 {

@@ -75,7 +75,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	}
 	before := d.current()
 	busy, err := d.tryReload(ctx)
-	last, lacks := &api.Reload{Time: d.cfg.Now(), File: d.cfg.File}, (*incompleteError)(nil)
+	last, lacks := &api.Reload{Time: time.Now(), File: d.cfg.File}, (*incompleteError)(nil)
 	if errors.As(err, &lacks) {
 		log.WithError(err).Error("file reloaded, but not all of it is on the device yet")
 		err = nil

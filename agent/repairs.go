@@ -104,7 +104,7 @@ func (a *Agent) noteFailedUpdate(res *vendors.UpdateResult) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(res.Repaired) > 0 {
-		a.noteRepairs(res, a.cfg.Now())
+		a.noteRepairs(res, time.Now())
 		a.noteReadBack(res, false)
 	}
 }

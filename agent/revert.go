@@ -57,7 +57,7 @@ func (d *Daemon) StartRevert(ctx context.Context, device api.Described, after ti
 		return "", err
 	}
 	d.bypassed()
-	a := &pendingRevert{Until: d.cfg.Now().Add(after)}
+	a := &pendingRevert{Until: time.Now().Add(after)}
 	if r := d.current(); r != nil {
 		a.Hash = r.hash
 		err = d.saveHistory(r)
@@ -117,7 +117,7 @@ func (d *Daemon) PendingRevert(context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if d.pending != nil {
-		return &vendors.PendingRevertError{Left: d.pending.Until.Sub(d.cfg.Now()).Round(time.Second)}
+		return &vendors.PendingRevertError{Left: d.pending.Until.Sub(time.Now()).Round(time.Second)}
 	}
 	return nil
 }

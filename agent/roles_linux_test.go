@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,17 +51,29 @@ func TestWhoOpensDevices(t *testing.T) {
 		"two platforms, one a file": {"platform": {evil, "test"}},
 	}
 	requests := []string{"GET /v1/facts", "GET /v1/setup", "GET /v1/health", "GET /v1/mtu", "HEAD /v1/facts", "POST /v1/facts", "GET /v1//facts", "GET /v1/facts/",
-		"PUT /v1/mtu", "GET /v1/config", "PUT /v1/config", "DELETE /v1/config", "GET /v1/armed", "POST /v1/armed", "DELETE /v1/armed", "GET /v1/link", "POST /v1/link",
+		"PUT /v1/mtu", "DELETE /v1/config", "POST /v1/armed", "GET /v1/config", "PUT /v1/config", "GET /v1/armed", "DELETE /v1/armed", "GET /v1/link", "POST /v1/link",
 		"GET /v1/why", "PUT /v1/lock", "DELETE /v1/lock", "GET /v1/journals", "GET /v1/status", "GET /v1/nothing"}
+	describing := slices.Index(requests, "GET /v1/config") // the first of those that describe no device
 	bodies := map[string]string{"PUT /v1/mtu": `{"format":"csig.mtu/v1","ports":[{"port":"swp1","mtu":9000}]}`, "PUT /v1/config": evil,
 		"POST /v1/armed": `{"format":"csig.armed/v1","after_ns":60000000000}`, "POST /v1/link": `{"format":"csig.link/v1","port":"swp1","size_bytes":64}`}
+	// What describes no device need not be sent in every way, nor what no server reads.
+	someWays := map[string]url.Values{"nothing": arguments["nothing"], "a platform": arguments["a platform"], "a file with a program": arguments["a file with a program"]}
+	oneWay := map[string]url.Values{"a file with a program": arguments["a file with a program"]}
 	for name, configured := range map[string]bool{"without a configuration": false, "with one": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newRoles(t, configured)
 			for who, client := range w.clients {
 				changes := who == "root" || who == "operator" || who == "root at another controller"
-				for _, request := range requests {
-					for what, args := range arguments {
+				unread := strings.Contains(who, "no TLS") || strings.Contains(who, "stranger")
+				for i, request := range requests {
+					ways := arguments
+					switch {
+					case unread && i > 0:
+						ways = oneWay
+					case i >= describing:
+						ways = someWays
+					}
+					for what, args := range ways {
 						w.opened.Store(0)
 						w.log.reset()
 						if code := w.send(t, client, request, args, bodies[request]); !changes && w.opened.Load() > 0 {

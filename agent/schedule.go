@@ -78,7 +78,7 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 			case <-looks: // of before
 			default:
 			}
-			looks <- a.pipe.Look(a.schedule.Next(a.cfg.Now()))
+			looks <- a.pipe.Look(a.schedule.Next(time.Now()))
 		}()
 	}
 	wake := time.NewTimer(0)
@@ -139,13 +139,13 @@ func (a *Agent) readBetween(ctx context.Context, next time.Time) {
 	a.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer time.AfterFunc(next.Sub(a.cfg.Now()), cancel).Stop()
+	defer time.AfterFunc(next.Sub(time.Now()), cancel).Stop()
 	var panicked error
 	defer untrusted.Recover(&panicked)
 	var err error
 	if a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0]); err == nil {
 		a.pipe.Observe(a.samples)
-		a.compute(a.samples, lease, a.cfg.Now())
+		a.compute(a.samples, lease, time.Now())
 	}
 }
 

@@ -257,7 +257,7 @@ func (a *Agent) noteSetup(err error) {
 		}
 		return
 	}
-	a.setupDue = a.cfg.Now().Add(max(setupRetry, 3*a.facts.ConfigInterval().Is)) // updates have their turns, too
+	a.setupDue = time.Now().Add(max(setupRetry, 3*a.facts.ConfigInterval().Is)) // updates have their turns, too
 	msg := err.Error()
 	if msg == a.setupError { // say it once, not each second
 		return

@@ -15,7 +15,7 @@ import (
 
 // Status returns what the agent knows now. Safe for concurrent use.
 func (a *Agent) Status() *api.Status {
-	now := a.cfg.Now()
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &api.Status{

@@ -187,7 +187,7 @@ func TestRollOutThroughADaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 				journal := filepath.Join(t.TempDir(), "journal")
-				j, err := rollout.CreateJournal(journal, "test", p, time.Now)
+				j, err := rollout.CreateJournal(journal, "test", p)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -82,7 +82,6 @@ type Record struct {
 // instant. Methods are not safe for concurrent use.
 type Journal struct {
 	file  disk
-	now   func() time.Time
 	seq   int
 	sum   string
 	id    string                            // the beginning of its first sum
@@ -174,11 +173,11 @@ func (j *Journal) CheckFinished(undo bool) error {
 // CreateJournal begins the journal of a plan. A file that exists is an error: it
 // may be needed for a rollback. Where no step has begun it is replaced.
 // Version is that of this csig.
-func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time) (*Journal, error) {
+func CreateJournal(path, version string, plan *plans.Plan) (*Journal, error) {
 	const flags = os.O_CREATE | os.O_EXCL | os.O_RDWR | os.O_APPEND // O_EXCL follows no link
 	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		if err := removeUnbegun(path, now); err != nil {
+		if err := removeUnbegun(path); err != nil {
 			return nil, err
 		}
 		f, err = os.OpenFile(path, flags, 0o600)
@@ -189,7 +188,7 @@ func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time)
 	if err := lock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	j := &Journal{file: f, now: now, state: newState()}
+	j := &Journal{file: f, state: newState()}
 	err = j.write(Record{Event: EventBegin, Plan: plan, Format: JournalFormat, Version: version, Signature: plan.Signature})
 	if err == nil {
 		err = outfile.SyncDir(filepath.Dir(path)) // the name must outlive a power cut, too
@@ -203,8 +202,8 @@ func CreateJournal(path, version string, plan *plans.Plan, now func() time.Time)
 // removeUnbegun removes a journal in which no step has begun: that of an apply
 // that was refused, or was killed before it did anything. Any other file is an
 // error.
-func removeUnbegun(path string, now func() time.Time) error {
-	j, err := OpenJournal(path, now)
+func removeUnbegun(path string) error {
+	j, err := OpenJournal(path)
 	switch {
 	case err == nil && !j.Started():
 		return j.Discard()
@@ -220,7 +219,7 @@ func removeUnbegun(path string, now func() time.Time) error {
 
 // OpenJournal reads a journal and goes on with it. A last line that a kill cut
 // short is dropped; anything else that is not as it was written is an error.
-func OpenJournal(path string, now func() time.Time) (*Journal, error) {
+func OpenJournal(path string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("%s: it is a symbolic link, which csig does not follow: name the journal itself", path)
@@ -228,7 +227,7 @@ func OpenJournal(path string, now func() time.Time) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{file: f, now: now, state: newState()}
+	j := &Journal{file: f, state: newState()}
 	if info, e := f.Stat(); e != nil || !info.Mode().IsRegular() {
 		err = errors.Join(errors.New("it is no regular file"), e)
 	} else if err = lock(f); err == nil {
@@ -416,7 +415,7 @@ func (j *Journal) write(r Record) error {
 }
 
 func (j *Journal) append(r Record) error {
-	r.Seq, r.At, r.Sum = j.seq+1, j.now().UTC(), ""
+	r.Seq, r.At, r.Sum = j.seq+1, time.Now().UTC(), ""
 	line, err := json.Marshal(&r)
 	if err != nil {
 		return err

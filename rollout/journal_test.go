@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,7 +46,7 @@ func openText(t *testing.T, text []byte) (*Journal, error) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := OpenJournal(path, time.Now)
+	j, err := OpenJournal(path)
 	if err == nil {
 		t.Cleanup(func() { _ = j.Close() })
 	}
@@ -56,10 +55,17 @@ func openText(t *testing.T, text []byte) (*Journal, error) {
 
 // A kill may cut the file anywhere: what was complete is read, the rest is
 // dropped, and the journal goes on from there.
+// TestJournalCutAnywhere cuts a journal at the ends of each record, beside them, and within.
 func TestJournalCutAnywhere(t *testing.T) {
 	text := finished(t)
 	first := bytes.IndexByte(text, '\n') + 1
-	for cut := first; cut <= len(text); cut += 7 {
+	var cuts []int
+	for at := first; at < len(text); {
+		n := bytes.IndexByte(text[at:], '\n') + 1
+		cuts = append(cuts, at, at+1, at+n/3, at+n-2, at+n-1)
+		at += n
+	}
+	for _, cut := range append(cuts, len(text)) {
 		j, err := openText(t, text[:cut])
 		if err != nil {
 			t.Fatalf("cut at %d of %d: %v", cut, len(text), err)
@@ -119,7 +125,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 			t.Errorf("%s: read", what)
 		}
 	}
-	for range 300 {
+	for range 60 {
 		at, b := rng.IntN(len(text)), byte(rng.IntN(256))
 		try(fmt.Sprintf("byte %d is %q", at, b), slices.Concat(text[:at], []byte{b}, text[at+1:]))
 		try(fmt.Sprintf("byte %d is gone", at), slices.Concat(text[:at], text[at+1:]))
@@ -132,7 +138,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 		{`"sum"`, `"sUm"`}, {`"event"`, `"Event"`}, {`"wide_tpid"`, `"Wide_tpid"`}, {`,"event"`, ` ,"event"`}, {`{"seq"`, `{ "seq"`},
 		{`{"seq"`, `{"more":1,"seq"`}, {`{"seq"`, `{"seq":7,"seq"`}, {`"WideTPID":0`, `"WideTPID":1`}, {`"WideTPID":0`, `"WideTPIC":0`},
 	} {
-		for at := 0; ; { // each time that it occurs
+		for at, n := 0, 0; n < 5; n++ { // the first times that it occurs
 			i := bytes.Index(text[at:], []byte(c[0]))
 			if i < 0 {
 				break
@@ -142,7 +148,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 			at += len(c[0])
 		}
 	}
-	if alterations < 1000 {
+	if alterations < 250 {
 		t.Errorf("only %d alterations", alterations)
 	}
 }
@@ -226,7 +232,7 @@ func TestJournalThatNeverBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = j.Close()
-	again, err := CreateJournal(j.Path(), "test", p, time.Now)
+	again, err := CreateJournal(j.Path(), "test", p)
 	if err != nil {
 		t.Fatalf("over one that was refused: %v", err)
 	}
@@ -249,10 +255,10 @@ func TestJournalThatNeverBegan(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := OpenJournal(path, time.Now); err == nil {
+			if _, err := OpenJournal(path); err == nil {
 				t.Error("read")
 			}
-			j, err := CreateJournal(path, "test", p, time.Now)
+			j, err := CreateJournal(path, "test", p)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -281,7 +287,7 @@ func TestJournalWithoutRoom(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := CreateJournal(path, "test", p, time.Now)
+		_, err := CreateJournal(path, "test", p)
 		fmt.Println("the journal:", err)
 		return
 	}
@@ -300,10 +306,10 @@ func TestJournalWithoutRoom(t *testing.T) {
 func TestJournalHasOneWriter(t *testing.T) {
 	p, _ := threeStages(t)
 	j := begin(t, p)
-	if _, err := OpenJournal(j.Path(), time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
+	if _, err := OpenJournal(j.Path()); err == nil || !strings.Contains(err.Error(), "another csig") {
 		t.Errorf("a second one: %v", err)
 	}
-	if _, err := CreateJournal(j.Path(), "test", p, time.Now); err == nil || !strings.Contains(err.Error(), "another csig") {
+	if _, err := CreateJournal(j.Path(), "test", p); err == nil || !strings.Contains(err.Error(), "another csig") {
 		t.Errorf("created over one in use: %v", err)
 	}
 	for _, r := range []Record{{Event: EventBefore, Device: "s1", Setup: &vendors.Setup{}}, {Event: EventStart, Step: 1, Device: "s1"}} {
@@ -315,7 +321,7 @@ func TestJournalHasOneWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = j.Close()
-	if _, err := CreateJournal(j.Path(), "test", p, time.Now); err == nil || !strings.Contains(err.Error(), "--resume") {
+	if _, err := CreateJournal(j.Path(), "test", p); err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("created over another: %v", err)
 	}
 }

@@ -154,7 +154,7 @@ func made(t *testing.T, f *inventory.Fleet, seen func(*inventory.Device) plans.O
 
 func begin(t *testing.T, p *plans.Plan) *Journal {
 	t.Helper()
-	j, err := CreateJournal(filepath.Join(t.TempDir(), "j"), "test", p, time.Now)
+	j, err := CreateJournal(filepath.Join(t.TempDir(), "j"), "test", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func begin(t *testing.T, p *plans.Plan) *Journal {
 func reopen(t *testing.T, j *Journal) *Journal {
 	t.Helper()
 	_ = j.Close()
-	again, err := OpenJournal(j.Path(), time.Now)
+	again, err := OpenJournal(j.Path())
 	if err != nil {
 		t.Fatal(err)
 	}

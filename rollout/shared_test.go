@@ -141,7 +141,7 @@ func TestSharedJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := bytes.Clone(c.text)
-	again, err := OpenJournal(path, time.Now)
+	again, err := OpenJournal(path)
 	if err != nil || again.ID() != id || len(id) != idDigits {
 		t.Fatalf("%v, ID %q and %q", err, again.ID(), id)
 	}

@@ -213,7 +213,7 @@ func runApply(cmd *cobra.Command, o *applyOptions, path string) error {
 	if err := device.CheckOwner(journal); err != nil { // --resume and rollback would refuse it
 		return fmt.Errorf("%w; or --journal names one in another folder", err)
 	}
-	j, err := rollout.CreateJournal(journal, version, p, time.Now)
+	j, err := rollout.CreateJournal(journal, version, p)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func openJournal(path string) (*rollout.Journal, error) {
 	if err := device.CheckOwner(path); err != nil {
 		return nil, err
 	}
-	return rollout.OpenJournal(path, time.Now)
+	return rollout.OpenJournal(path)
 }
 
 // fleetOf reads the fleet file that says how to reach the plan's devices.

@@ -34,7 +34,7 @@ func call(t *testing.T, args ...string) (string, error) {
 // the fleet file is gone.
 func TestNothingToDo(t *testing.T) {
 	t.Chdir(t.TempDir())
-	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format, Fleet: "/gone.yaml"}, time.Now)
+	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format, Fleet: "/gone.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestNothingToDo(t *testing.T) {
 		if out, err := call(t, append(tc.args, "--json")...); err != nil || !strings.Contains(out, `"event":"end"`) {
 			t.Errorf("%v: %q, %v", tc.args, out, err)
 		}
-		if j, err = rollout.OpenJournal("p.journal", time.Now); err != nil {
+		if j, err = rollout.OpenJournal("p.journal"); err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
@@ -188,7 +188,7 @@ func TestForeignFleet(t *testing.T) {
 	p, _ := planned(t)
 	journal := func() {
 		t.Helper()
-		j, err := rollout.CreateJournal("a.journal", "test", p, time.Now)
+		j, err := rollout.CreateJournal("a.journal", "test", p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestJournalOfACsigThatNeededNoAgent(t *testing.T) {
 		if err := p.Seal(); err != nil {
 			t.Fatal(err)
 		}
-		j, err := rollout.CreateJournal("old.journal", "v0.7.0", p, time.Now)
+		j, err := rollout.CreateJournal("old.journal", "v0.7.0", p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,7 +117,7 @@ func TestHostileTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(where, "apply", "a.plan", "--soak", "0s", "--timeout", "1s")
-			j, err := rollout.CreateJournal("b.journal", "v1"+hostile, p, time.Now)
+			j, err := rollout.CreateJournal("b.journal", "v1"+hostile, p)
 			if err != nil {
 				printed(where, "the journal", printableLines(err.Error()))
 				return

@@ -164,7 +164,7 @@ func TestRemark(t *testing.T) {
 func TestNextSteps(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format}, time.Now)
+	j, err := rollout.CreateJournal("p.journal", "test", &plans.Plan{Format: plans.Format})
 	if err != nil {
 		t.Fatal(err)
 	}

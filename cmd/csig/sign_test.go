@@ -172,7 +172,7 @@ func TestVerify(t *testing.T) {
 			p.Signature = signature
 		}
 		name := map[bool]string{true: "signed.journal", false: "unsigned.journal"}[signed]
-		_ = must(rollout.CreateJournal(name, "test", p, time.Now)).Close()
+		_ = must(rollout.CreateJournal(name, "test", p)).Close()
 		for _, command := range [][]string{{"apply", "--resume", name}, {"rollback", name}} {
 			out, err := call(t, append(command, "--verify", "allowed")...)
 			if signed && !strings.HasPrefix(out, "Signed by alice") || !signed && (err == nil || !strings.Contains(err.Error(), "has no signature of its plan")) {
