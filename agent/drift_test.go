@@ -59,7 +59,7 @@ func TestDrift(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- k.Run(ctx) }()
-		k.configure(t, changed("interval: 100ms", "interval: 2s")) // there are hours of cycles
+		k.configure(t, changed("interval: 100ms", "interval: 20s")) // there are hours of cycles
 		if s := k.Status(); s.Drift != nil {
 			t.Errorf("drift before a check: %+v", s.Drift)
 		}

@@ -27,7 +27,7 @@ func TestAlive(t *testing.T) {
 		}
 		alive(true, time.Hour, "waiting for a configuration")
 		k.configure(t, deviceText)
-		alive(true, time.Hour, "running")
+		alive(true, 10*time.Minute, "running")
 		held := make(chan struct{})
 		k.with(func(r *recorder) { r.tried = func() { <-held } })
 		alive(true, 10*time.Second, "for 10 s in the driver")

@@ -1,7 +1,9 @@
 package vlanrules
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/csig-agent/csig/quantize"
 )
@@ -75,6 +77,58 @@ type meter struct {
 	res  Result
 	from Table
 	peak int
+
+	tables  []Table // that walks met
+	places  map[string]int
+	changes [][quantize.NumBuckets]change // from each of them to each bucket
+	key     []byte
+}
+
+// change is what a compile came to: the same from the same table, so that a walk, which meets few, compiles it once.
+type change struct {
+	ops, peak int
+	next      int // place of the table, from 1 on; 0: not compiled yet
+}
+
+// place is where a table is among those that walks met.
+func (m *meter) place(t Table) int {
+	m.key = m.key[:0]
+	for i := range t {
+		e := &t[i]
+		for _, n := range [...]uint32{e.ID, e.Ref, uint32(e.Priority)<<16 | uint32(e.VID), uint32(e.Type)} {
+			m.key = binary.LittleEndian.AppendUint32(m.key, n)
+		}
+		for _, f := range [...]*Field{&e.Match.PCP, &e.Match.DEI, &e.Match.VID} {
+			for _, n := range [...]uint16{uint16(f.Kind), f.Value, f.Mask, f.First, f.Last} {
+				m.key = binary.LittleEndian.AppendUint16(m.key, n)
+			}
+		}
+	}
+	at, met := m.places[string(m.key)]
+	if !met {
+		if m.places == nil {
+			m.places = map[string]int{}
+		}
+		at = len(m.tables)
+		m.places[string(m.key)] = at
+		m.tables, m.changes = append(m.tables, slices.Clone(t)), append(m.changes, [quantize.NumBuckets]change{})
+	}
+	return at
+}
+
+// change goes from the table at a place to a bucket: the operations, and the place of the table then.
+func (m *meter) change(at, to int) (ops, next int) {
+	c := m.changes[at][to]
+	if c.next == 0 {
+		m.res.Table = append(m.res.Table[:0], m.tables[at]...)
+		if c.ops = m.to(uint8(to)); c.ops > 0 {
+			c.peak = m.c.peak
+		}
+		c.next = m.place(m.res.Table) + 1
+		m.changes[at][to] = c
+	}
+	m.peak = max(m.peak, c.peak)
+	return c.ops, c.next - 1
 }
 
 // to changes the bucket and returns the number of operations.
@@ -128,6 +182,7 @@ func (m *meter) walk(step int) Spread {
 	r := rand.New(rand.NewPCG(uint64(step), 0))
 	s, n := quantize.NumBuckets/2, walkLength
 	m.fresh(uint8(s))
+	at := m.place(m.res.Table)
 	if step == 1 {
 		n *= 10
 	}
@@ -135,7 +190,7 @@ func (m *meter) walk(step int) Spread {
 	for i := range n {
 		if step > 1 && i%walkFresh == 0 {
 			s = r.IntN(quantize.NumBuckets)
-			m.to(uint8(s))
+			_, at = m.change(at, s)
 		}
 		to := s
 		switch {
@@ -149,7 +204,9 @@ func (m *meter) walk(step int) Spread {
 				to = 2*s - to // the other way
 			}
 		}
-		ops.add(m.to(uint8(to)))
+		var count int
+		count, at = m.change(at, to)
+		ops.add(count)
 		s = to
 	}
 	return ops.spread()

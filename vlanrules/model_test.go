@@ -13,7 +13,29 @@ import (
 
 // The tests' own understanding of tables, apart from the package's: sets of
 // tags as bits over the whole tag space, and a device that is as strict as
-// hardware can be.
+// hardware can be. Each belongs to one goroutine, and most of the tests' time is
+// spent here: the race detector watches the compiler, and not these (go:norace).
+
+// thinned is how many times fewer cases the tests look at: all of them are for TestLongEveryCase.
+var thinned = 8
+
+// chosen reports whether a test looks at its nth case of a kind: at another eighth of them for each kind.
+func chosen(kind, n int) bool {
+	return thinned == 1 || (uint32(n)*2654435769>>16+uint32(kind))%uint32(thinned) == 0
+}
+
+// TestLongEveryCase has the tests look at every case.
+func TestLongEveryCase(t *testing.T) {
+	defer func(n int) { thinned = n }(thinned)
+	thinned = 1
+	for name, test := range map[string]func(*testing.T){
+		"pairs": TestEveryPair, "walks": TestWalks, "exact pairs": TestExactPairs, "interrupted": TestInterrupted, "shared table": TestSharedTable,
+		"appended classifier": TestAppendedClassifier, "shared behavior": TestSharedBehavior, "prefixes": TestPrefixes, "random": TestRandom,
+		"crowded band": TestCrowdedBand, "reachable tables": TestEveryReachableTable, "costs": TestCosts, "budget": TestBudgetHolds, "limits": TestVIDLimits, "signals": TestSignalsComeAndGo,
+	} {
+		t.Run(name, test)
+	}
+}
 
 // tags is a set of the 65,536 TCIs. Nothing outside words lo…hi-1 is in it,
 // which makes a set of tags of one T cheap.
@@ -22,6 +44,7 @@ type tags struct {
 	lo, hi int
 }
 
+//go:norace
 func (s *tags) reach(lo, hi int) {
 	if s.lo == s.hi {
 		s.lo, s.hi = lo, hi
@@ -30,6 +53,7 @@ func (s *tags) reach(lo, hi int) {
 	}
 }
 
+//go:norace
 func (s *tags) union(o *tags) {
 	for i := o.lo; i < o.hi; i++ {
 		s.bits[i] |= o.bits[i]
@@ -41,6 +65,8 @@ func (s *tags) union(o *tags) {
 func (s *tags) firstOutside(others ...*tags) int { return s.outsideIn(s.lo, s.hi, others...) }
 
 // outsideIn is firstOutside, looking at words lo…hi-1.
+//
+//go:norace
 func (s *tags) outsideIn(lo, hi int, others ...*tags) int {
 	for i := lo; i < hi; i++ {
 		x := s.bits[i]
@@ -57,6 +83,8 @@ func (s *tags) outsideIn(lo, hi int, others ...*tags) int {
 }
 
 // holds is the test's own reading of a condition.
+//
+//go:norace
 func holds(f vlanrules.Field, v int) bool {
 	switch f.Kind {
 	case vlanrules.Ternary:
@@ -71,9 +99,50 @@ func holds(f vlanrules.Field, v int) bool {
 type matcher struct {
 	absent *tags // that no frame of the domain has, so that their result is free; nil: none
 	seen   map[vlanrules.Match]*tags
-	ideals map[string]*outcome
+	ideals map[idealKey]*outcome
+	sets   []*tags    // empty ones, to be used again
+	states []*outcome // of an empty table
 }
 
+// empty is a set without a member.
+func (m *matcher) empty() *tags {
+	if n := len(m.sets); n > 0 {
+		s := m.sets[n-1]
+		m.sets = m.sets[:n-1]
+		return s
+	}
+	return new(tags)
+}
+
+// release takes back sets that nobody looks at any more.
+//
+//go:norace
+func (m *matcher) release(sets ...*tags) {
+	for _, s := range sets {
+		for w := s.lo; w < s.hi; w++ {
+			s.bits[w] = 0
+		}
+		s.lo, s.hi = 0, 0
+		m.sets = append(m.sets, s)
+	}
+}
+
+// forget takes back an outcome that nobody looks at any more.
+//
+//go:norace
+func (m *matcher) forget(o *outcome) {
+	for _, s := range o.vid {
+		m.release(s)
+	}
+	clear(o.vid)
+	for w := o.alone.lo; w < o.alone.hi; w++ {
+		o.alone.bits[w] = ^uint64(0)
+	}
+	o.alone.lo, o.alone.hi, o.sorted = 0, 0, o.sorted[:0]
+	m.states = append(m.states, o)
+}
+
+//go:norace
 func (m *matcher) tagsOf(match vlanrules.Match) *tags {
 	if m.seen == nil {
 		m.seen = map[vlanrules.Match]*tags{}
@@ -115,43 +184,54 @@ var everything = func() (s tags) {
 	return s
 }()
 
-func (o *outcome) at(vid uint16) *tags {
+func (o *outcome) at(m *matcher, vid uint16) *tags {
 	if o.vid == nil {
 		o.vid = map[uint16]*tags{}
 	}
 	if o.vid[vid] == nil {
-		o.vid[vid] = new(tags)
+		o.vid[vid] = m.empty()
 	}
 	return o.vid[vid]
 }
 
 // read finds the outcome of a table: priorities decide where the device has
 // them, else any entry that matches may win.
+//
+//go:norace
 func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
-	o := new(outcome)
-	values := map[uint32]uint16{}
+	var o *outcome
+	if n := len(m.states); n > 0 {
+		o, m.states = m.states[n-1], m.states[:n-1]
+	} else {
+		o = &outcome{alone: everything}
+	}
+	var values map[uint32]uint16
 	for _, e := range t {
-		if e.Type == vlanrules.Value {
-			values[e.ID] = e.VID
-		} else {
+		if e.Type != vlanrules.Value {
 			o.sorted = append(o.sorted, e)
+			continue
 		}
+		if values == nil {
+			values = map[uint32]uint16{}
+		}
+		values[e.ID] = e.VID
 	}
 	prioritised := caps.Match == vlanrules.MatchTernary || caps.Match == vlanrules.MatchRange
 	if prioritised {
 		slices.SortStableFunc(o.sorted, func(a, b vlanrules.Entry) int { return cmp.Compare(b.Priority, a.Priority) })
 	}
-	var decided, level tags
-	for i, e := range o.sorted {
+	decided, level, left := m.empty(), m.empty(), m.empty() // left: by entries that change nothing
+	for i := range o.sorted {
+		e := &o.sorted[i]
 		if i > 0 && prioritised && o.sorted[i-1].Priority != e.Priority {
-			decided.union(&level)
+			decided.union(level)
 		}
-		into := &o.alone
+		into := left
 		switch e.Type {
 		case vlanrules.RewriteVID:
-			into = o.at(e.VID)
+			into = o.at(m, e.VID)
 		case vlanrules.UseValue:
-			into = o.at(values[e.Ref])
+			into = o.at(m, values[e.Ref])
 		}
 		takes := m.tagsOf(e.Match)
 		for w := takes.lo; w < takes.hi; w++ {
@@ -160,19 +240,19 @@ func (m *matcher) read(caps vlanrules.Caps, t vlanrules.Table) *outcome {
 		into.reach(takes.lo, takes.hi)
 		level.union(takes)
 	}
-	decided.union(&level)
-	lo, hi := decided.lo, decided.hi
-	alone := o.alone.bits
-	o.alone.bits = everything.bits
-	for w := lo; w < hi; w++ {
-		o.alone.bits[w] = alone[w] | ^decided.bits[w]
+	decided.union(level)
+	o.alone.lo, o.alone.hi = decided.lo, decided.hi
+	for w := decided.lo; w < decided.hi; w++ {
+		o.alone.bits[w] = left.bits[w] | ^decided.bits[w]
 	}
-	o.alone.lo, o.alone.hi = lo, hi
+	m.release(decided, level, left)
 	return o
 }
 
 // within returns which tag has a result that it has in neither a nor b, or "".
 // The result of those in absent is free.
+//
+//go:norace
 func (o *outcome) within(a, b *outcome, absent *tags) string {
 	lo := min(o.alone.lo, a.alone.lo, b.alone.lo)
 	hi := max(o.alone.hi, a.alone.hi, b.alone.hi)
@@ -191,17 +271,30 @@ func (o *outcome) within(a, b *outcome, absent *tags) string {
 // §4.4.2, §5.3.3, §5.4.2.3 with its erratum), bent by what the device is
 // known to be unable to do.
 func (m *matcher) ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
-	key := fmt.Sprint(caps.MatchPCP, caps.MatchD, caps.Match, l, want)
+	key := idealKey{caps.MatchPCP, caps.MatchD, caps.Match, l, len(want), [8]vlanrules.Intent{}}
+	copy(key.want[:], want)
 	if m.ideals == nil {
-		m.ideals = map[string]*outcome{}
+		m.ideals = map[idealKey]*outcome{}
 	}
-	if m.ideals[key] == nil {
-		m.ideals[key] = ideal(caps, l, want)
+	o := m.ideals[key]
+	if o == nil {
+		o = ideal(m, caps, l, want)
+		m.ideals[key] = o
 	}
-	return m.ideals[key]
+	return o
 }
 
-func ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
+// idealKey is what an ideal outcome depends on.
+type idealKey struct {
+	pcp, d bool
+	match  vlanrules.MatchKind
+	layout quantize.Layout
+	n      int
+	want   [8]vlanrules.Intent
+}
+
+//go:norace
+func ideal(m *matcher, caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *outcome {
 	o := &outcome{alone: everything}
 	dBlind := caps.MatchD || caps.Match == vlanrules.MatchRange
 	for _, in := range want {
@@ -230,8 +323,8 @@ func ideal(caps vlanrules.Caps, l quantize.Layout, want []vlanrules.Intent) *out
 				}
 				// The tags of one T, R and S are two words.
 				for w := top*64 + s*2; w < top*64+s*2+2; w++ {
-					o.at(vid).bits[w] |= updated
-					o.at(vid).reach(w, w+1)
+					o.at(m, vid).bits[w] |= updated
+					o.at(m, vid).reach(w, w+1)
 					o.alone.bits[w] &^= updated
 					o.alone.reach(w, w+1)
 				}
@@ -249,7 +342,7 @@ func TestIdeal(t *testing.T) {
 			{Signal: quantize.MaxPD, Action: vlanrules.Update, S: 30, LM: 6},
 			{Signal: quantize.MinABWC, Action: vlanrules.Passthrough, S: 3, LM: 6},
 		}
-		o := ideal(vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true}, layout, want)
+		o := ideal(new(matcher), vlanrules.Caps{Match: vlanrules.MatchTernary, MatchPCP: true}, layout, want)
 		for tci := range 1 << 16 {
 			f := layout.Unpack(quantize.TCI(tci))
 			vid, updated := uint16(0), false
@@ -261,7 +354,7 @@ func TestIdeal(t *testing.T) {
 				vid, updated = layout.VID(30, 6), true
 			}
 			has := func(s *tags) bool { return s.bits[tci>>6]>>(tci&63)&1 == 1 }
-			if has(&o.alone) == updated || updated && !has(o.at(vid)) {
+			if has(&o.alone) == updated || updated && !has(o.vid[vid]) {
 				t.Fatalf("%s: tag %#04x", layout, tci)
 			}
 		}
@@ -287,6 +380,8 @@ type device struct {
 }
 
 // entries is how many entries of the hardware a table takes.
+//
+//go:norace
 func entries(caps *vlanrules.Caps, t vlanrules.Table) (n int) {
 	if !caps.Prefixes {
 		return len(t)
@@ -305,6 +400,8 @@ func entries(caps *vlanrules.Caps, t vlanrules.Table) (n int) {
 
 // blocks is how many prefixes of lo to hi make up first to last: all of it, or what either
 // half needs.
+//
+//go:norace
 func blocks(lo, hi, first, last int) int {
 	mid := (lo + hi) / 2
 	switch {
@@ -323,6 +420,8 @@ type matchKey struct {
 }
 
 // key is what may exist only once in the table.
+//
+//go:norace
 func (d *device) key(e *vlanrules.Entry) matchKey {
 	k := matchKey{match: e.Match, value: e.Type == vlanrules.Value}
 	if d.caps.Match == vlanrules.MatchTernary || d.caps.Match == vlanrules.MatchRange && d.caps.Txn == vlanrules.TxnEntry {
@@ -334,6 +433,7 @@ func (d *device) key(e *vlanrules.Entry) matchKey {
 	return k
 }
 
+//go:norace
 func (d *device) do(op vlanrules.Op) error {
 	at := slices.IndexFunc(d.table, func(e vlanrules.Entry) bool { return e.ID == op.Entry.ID })
 	if op.Kind == vlanrules.Add {
@@ -395,6 +495,8 @@ func shareOf(caps *vlanrules.Caps) (n int, limited bool) {
 
 // namesVIDs returns which forbidden VID an operation newly writes or matches,
 // compared with the entry that was there, or "".
+//
+//go:norace
 func namesVIDs(caps *vlanrules.Caps, op *vlanrules.Op, was vlanrules.Entry) string {
 	e := &op.Entry
 	allowed := func(vid uint16) bool {
@@ -438,12 +540,13 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		}
 		return
 	}
-	gap := *old
+	before := old
 	if res.Gap {
 		if res.Verdict.Level != vlanrules.Degraded {
 			t.Fatalf("a gap, but the verdict is %s", res.Verdict.Level)
 		}
-		gap.alone.bits = everything.bits
+		before = &outcome{alone: everything, vid: old.vid}
+		before.alone.lo, before.alone.hi = old.alone.lo, old.alone.hi
 	}
 	d := &device{caps: caps, table: slices.Clone(have), peak: entries(&caps, have)}
 	for i := range d.table {
@@ -467,14 +570,18 @@ func check(t failer, m *matcher, caps vlanrules.Caps, layout quantize.Layout, ha
 		if caps.Txn != vlanrules.TxnEntry {
 			continue // the table between is not visible
 		}
-		if why := m.read(caps, d.table).within(&gap, wanted, m.absent); why != "" {
+		now := m.read(caps, d.table)
+		if why := now.within(before, wanted, m.absent); why != "" {
 			t.Fatalf("after operation %d of %d: %s\n%s", n+1, len(res.Ops), why, describe(have, res))
 		}
+		m.forget(now)
 	}
 	end := m.read(caps, d.table)
 	if why := end.same(wanted, m.absent); why != "" {
 		t.Fatalf("at the end: %s\n%s", why, describe(have, res))
 	}
+	m.forget(end)
+	m.forget(old)
 	peak := d.peak
 	if caps.Txn != vlanrules.TxnEntry {
 		peak = entries(&caps, d.table)

@@ -344,8 +344,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestLongStepsAreSummed draws a change of thousands of steps.
-func TestLongStepsAreSummed(t *testing.T) {
+// TestStepsAreSummed draws a change of hundreds of steps.
+func TestStepsAreSummed(t *testing.T) {
 	r, err := explain.Explain(explain.Options{Match: vlanrules.MatchExact, Bucket: 29, LM: 5, From: &explain.State{Bucket: 30, LM: 5}})
 	if err != nil {
 		t.Fatal(err)

@@ -138,33 +138,52 @@ func (r *Result) summary() []string {
 }
 
 // wrong returns after which step a tag leaves neither as before nor as wanted,
-// or "". It looks at all 65,536 tag values. Without priorities each entry that
-// matches may win.
+// or "". Of the 65,536 tag values it looks at those that the step's entry matches,
+// before it and after it: the step changes nothing for the others.
 func (r *Result) wrong() string {
-	var before, wanted, now [1 << 16]uint16
+	var before, wanted [1 << 16]uint16
 	results(r.Initial, &before)
 	results(r.Entries, &wanted)
-	unordered := r.Match == vlanrules.MatchTernaryUnordered
 	table := slices.Clone(r.Initial)
 	for i, op := range r.Steps {
-		table = do(table, op)
-		results(table, &now)
-		if unordered {
-			for n := range table {
-				eachTag(&table[n], func(tci int) {
-					if vid := writes(table, &table[n], tci); vid != before[tci] && vid != wanted[tci] {
-						now[tci] = vid // this entry might win
-					}
-				})
+		changed := Table{op.Entry}
+		for _, e := range table {
+			if e.ID == op.Entry.ID || e.Type == vlanrules.UseValue && e.Ref == op.Entry.ID {
+				changed = append(changed, e)
 			}
 		}
-		for tci := range now {
-			if now[tci] != before[tci] && now[tci] != wanted[tci] {
-				return fmt.Sprintf("after step %d tag %#04x leaves with VID %d", i+1, tci, now[tci])
-			}
+		table = do(table, op)
+		first, left := 1<<16, uint16(0)
+		for n := range changed {
+			eachTag(&changed[n], func(tci int) {
+				if vid, ok := r.leaves(table, tci, before[tci], wanted[tci]); !ok && tci < first {
+					first, left = tci, vid
+				}
+			})
+		}
+		if first < 1<<16 {
+			return fmt.Sprintf("after step %d tag %#04x leaves with VID %d", i+1, first, left)
 		}
 	}
 	return ""
+}
+
+// leaves reports whether a tag leaves a table with one of two VIDs, or else with which. Without priorities each
+// entry that matches may win.
+func (r *Result) leaves(t Table, tci int, before, wanted uint16) (vid uint16, ok bool) {
+	vid, ok = uint16(tci&0xfff), true
+	matched := false
+	for i := range t {
+		e := &t[i]
+		if e.Type == vlanrules.Value || !e.Match.Matches(quantize.TCI(tci)) {
+			continue
+		}
+		matched, vid = true, writes(t, e, tci)
+		if ok = vid == before || vid == wanted; !ok || r.Match != vlanrules.MatchTernaryUnordered {
+			return vid, ok
+		}
+	}
+	return vid, matched || vid == before || vid == wanted
 }
 
 // results fills in the VID each tag leaves with, the first entry that matches
