@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/findings"
