@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,20 +63,14 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// runShown runs csig in the repository's root and returns what it prints.
+// runShown runs csig in a folder and returns what it prints.
 func runShown(t *testing.T, dir string, args []string) []byte {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	var out bytes.Buffer
+	code := csigHere(dir, nil, args, &out, &out)
+	pending := args[0] == "plan" && code == 2 // the plan has changes
+	if code != 0 && !pending {
+		t.Errorf("csig %s: exit code %d\n%s", strings.Join(args, " "), code, out.Bytes())
 	}
-	cmd := exec.Command(exe, args...)
-	cmd.Dir = dir
-	cmd.Args[0] = "csig" // testscript.Main takes the command's name from here
-	out, err := cmd.CombinedOutput()
-	pending := args[0] == "plan" && cmd.ProcessState.ExitCode() == 2 // the plan has changes
-	if err != nil && !pending {
-		t.Errorf("csig %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
+	return out.Bytes()
 }

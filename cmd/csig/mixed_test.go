@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
@@ -120,6 +121,26 @@ func mixedFleet(t *testing.T, told bool, drivers ...string) *inventory.Fleet {
 	return fleet
 }
 
+// assessed is a mixed fleet, with all drivers of today, and what csig assess makes of it.
+type assessed struct {
+	fleet *inventory.Fleet
+	is    *assess.Assessment
+}
+
+var mixedFleets = map[bool]assessed{}
+
+// assessedMixed is the fleet that is told, or the other one. It takes a second to assess, and so does it once.
+func assessedMixed(t *testing.T, told bool) assessed {
+	t.Helper()
+	m := mixedFleets[told]
+	if m.fleet == nil {
+		m.fleet = mixedFleet(t, told, all.Default().Drivers()...)
+		m.is = assessOf(t, m.fleet)
+		mixedFleets[told] = m
+	}
+	return m
+}
+
 // A fleet of every platform: what csig assess and csig plan print of it offline,
 // for a fleet file with the levels that csig cannot know, and for one that has
 // not.
@@ -128,8 +149,8 @@ func TestMixedFleet(t *testing.T) {
 		name string
 		told bool
 	}{{"told", true}, {"untold", false}} {
-		fleet := mixedFleet(t, tc.told, all.Default().Drivers()...)
-		a := assessOf(t, fleet)
+		m := assessedMixed(t, tc.told)
+		fleet, a := m.fleet, m.is
 		p, err := plans.Build(fleet, device.NewOpener(fleet).Offline, plans.Options{Offline: true, Version: "test", InventoryHash: "of no file", Now: time.Unix(1_800_000_000, 0)})
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +195,7 @@ func TestMixedFleet(t *testing.T) {
 
 // What nothing drives is refused by name before anything is opened.
 func TestNoDriverIsRefused(t *testing.T) {
-	fleet := mixedFleet(t, false, all.Default().Drivers()...)
+	fleet := assessedMixed(t, false).fleet
 	r := device.NewOpener(fleet)
 	for name, want := range map[string]string{
 		"iosxe-1": "csig has no driver for Cisco IOS XE (csig platforms iosxe): give it the level that it has in the fleet file, and make a new plan", "leaf-1": "csig does not know how to reach it",

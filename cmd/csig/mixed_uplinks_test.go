@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 )
@@ -23,11 +24,11 @@ func (u uplinks) all() int { return u.update + u.native + u.pass + u.strip }
 
 // mixedUplinks counts the uplinks of a fleet, by the platform of the switch, as csig assess
 // judges both of their ends.
-func mixedUplinks(t *testing.T, fleet *inventory.Fleet) map[string]uplinks {
+func mixedUplinks(t *testing.T, fleet *inventory.Fleet, is *assess.Assessment) map[string]uplinks {
 	t.Helper()
 	type end struct{ platform, action, level string }
 	ends := map[string]end{}
-	for _, d := range assessOf(t, fleet).Devices {
+	for _, d := range is.Devices {
 		for _, ports := range d.Ports {
 			for _, port := range ports.Ports {
 				ends[d.Device+":"+port] = end{d.Platform, ports.Action, ports.Level}
@@ -69,9 +70,10 @@ func mixedUplinks(t *testing.T, fleet *inventory.Fleet) map[string]uplinks {
 // with today's.
 func TestMixedUplinks(t *testing.T) {
 	first := []string{"linux", "ovs", "sonic"} // those that had a driver before hardware OpenFlow and command lines
-	before := mixedUplinks(t, mixedFleet(t, true, first...))
+	then, today := mixedFleet(t, true, first...), assessedMixed(t, true)
+	before := mixedUplinks(t, then, assessOf(t, then))
 	drivers := all.Default().Drivers()
-	now := mixedUplinks(t, mixedFleet(t, true, drivers...))
+	now := mixedUplinks(t, today.fleet, today.is)
 
 	var names []string
 	var was, is uplinks

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -106,13 +106,11 @@ func TestKilledBeforeConfirm(t *testing.T) {
 	agent.Store(startAgent(t, dir, "core1"))
 	run := func(exit int, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(os.Args[0], args...)
-		cmd.Dir, cmd.Args[0] = dir, "csig"
-		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exit {
-			t.Errorf("csig %s exits with %d, want %d: %s", strings.Join(args, " "), code, exit, out)
+		var out bytes.Buffer
+		if code := csigHere(dir, nil, args, &out, &out); code != exit {
+			t.Errorf("csig %s exits with %d, want %d: %s", strings.Join(args, " "), code, exit, out.Bytes())
 		}
-		return string(out)
+		return out.String()
 	}
 	run(2, "plan", "-i", "core1.yaml", "-o", "core1.plan")
 	run(1, "apply", "core1.plan", "--soak", "0s")

@@ -40,6 +40,7 @@ type (
 	}
 )
 
+//go:norace
 func (f *simField) takes(v int) bool {
 	switch {
 	case f == nil:
@@ -53,6 +54,8 @@ func (f *simField) takes(v int) bool {
 }
 
 // tags are all TCIs that an entry matches.
+//
+//go:norace
 func (e *simEntry) tags() (list []int) {
 	for field := range e.Match {
 		if field != "pcp" && field != "dei" && field != "vid" {
@@ -80,6 +83,8 @@ func (e *simEntry) tags() (list []int) {
 }
 
 // leaves is the TCI a tag leaves with if this entry takes it.
+//
+//go:norace
 func (t *simTable) leaves(e *simEntry, tci int) int {
 	switch e.Action.Type {
 	case "rewrite":
@@ -102,6 +107,7 @@ type simTable struct {
 	taken [1 << 16][]*simEntry
 }
 
+//go:norace
 func (t *simTable) add(e *simEntry) error {
 	if t.byID == nil {
 		t.byID = map[int]*simEntry{}
@@ -116,6 +122,7 @@ func (t *simTable) add(e *simEntry) error {
 	return nil
 }
 
+//go:norace
 func (t *simTable) remove(id int) *simEntry {
 	e := t.byID[id]
 	if e == nil {
@@ -131,6 +138,8 @@ func (t *simTable) remove(id int) *simEntry {
 // other reports that a tag may leave neither as a nor as b: the entries of the
 // highest priority that match it decide, any of them, or nothing where none
 // does.
+//
+//go:norace
 func (t *simTable) other(tci, a, b int) (is int, wrong bool) {
 	best := -1
 	for _, e := range t.taken[tci] {
@@ -161,6 +170,8 @@ type simSignal struct {
 }
 
 // wants is what the draft makes of a tag at a bucket with a locator.
+//
+//go:norace
 func (g simSignal) wants(tci, bucket, lm int) int {
 	s := tci >> 7 & 31
 	worse := s > bucket
@@ -321,6 +332,8 @@ func simulate(g simSignal, args []string, ch [4]int) string {
 }
 
 // differs returns which of the tags, all for nil, may leave neither as a nor as b.
+//
+//go:norace
 func (t *simTable) differs(a, b func(int) int, tags []int) string {
 	n := len(tags)
 	if tags == nil {
