@@ -10,7 +10,6 @@ require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gomodule/redigo v1.9.3
 	github.com/google/nftables v0.3.0
-	github.com/gopacket/gopacket v1.7.7
 	github.com/gosnmp/gosnmp v1.47.0
 	github.com/hiddeco/sshsig v0.2.0
 	github.com/mdlayher/genetlink v1.4.0

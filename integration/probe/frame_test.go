@@ -2,14 +2,17 @@ package probe
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/csig-agent/csig/quantize"
 )
@@ -173,29 +176,50 @@ func TestTrackerForgets(t *testing.T) {
 	}
 }
 
+// TestCapture has tshark read a capture: every byte, and times to the nanosecond.
 func TestCapture(t *testing.T) {
-	var file bytes.Buffer
-	c, err := NewCapture(&file)
+	name := filepath.Join(t.TempDir(), "probes.pcap")
+	file, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, frame := time.Unix(1700000000, 123456789).UTC(), bytes.Repeat([]byte("csig"), 20)
+	defer file.Close()
+	c, err := NewCapture(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, frame := time.Unix(1700000000, 123456789), bytes.Repeat([]byte("csig"), 20)
+	var want strings.Builder
 	for i := range 2 {
 		if err := c.Write(at.Add(time.Duration(i)), frame[:60+i]); err != nil {
 			t.Fatal(err)
 		}
+		fmt.Fprintf(&want, "1700000000.%d %d %x\n", 123456789+i, 60+i, frame[:60+i])
 	}
-	r, err := pcapgo.NewReader(&file)
+	out, err := exec.Command("tshark", "-n", "-r", name, "-T", "json", "-x").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("this test needs tshark: apt-get install tshark: %v", err)
 	}
-	for i := range 2 {
-		data, info, err := r.ReadPacketData()
-		if err != nil || !bytes.Equal(data, frame[:60+i]) || !info.Timestamp.Equal(at.Add(time.Duration(i))) {
-			t.Errorf("frame %d: %q at %v, %v", i, data, info.Timestamp, err)
-		}
+	var read []struct {
+		Source struct {
+			Layers struct {
+				Frame struct {
+					Epoch  string `json:"frame.time_epoch"`
+					Length string `json:"frame.len"`
+				} `json:"frame"`
+				Raw []any `json:"frame_raw"`
+			} `json:"layers"`
+		} `json:"_source"`
 	}
-	if _, _, err := r.ReadPacketData(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the last frame: %v", err)
+	if err := json.Unmarshal(out, &read); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got strings.Builder
+	for _, r := range read {
+		l := r.Source.Layers
+		fmt.Fprintln(&got, l.Frame.Epoch, l.Frame.Length, l.Raw[0])
+	}
+	if got.String() != want.String() {
+		t.Errorf("tshark reads\n%swant\n%s", got.String(), want.String())
 	}
 }
