@@ -22,9 +22,6 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// csig and csigController are the paths of the commands under test.
-var csig, csigController string
-
 // patience is how long a test waits for what has to come: a condition's end,
 // and no measure of anything, so that a machine which is busy with other things
 // has time enough.
@@ -35,25 +32,7 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	fabric.Tests(m, buildCSIG)
-}
-
-// buildCSIG builds the command under test, afresh.
-func buildCSIG() (remove func(), err error) {
-	dir, err := os.MkdirTemp("", "csig")
-	if err != nil {
-		return nil, err
-	}
-	remove = func() { os.RemoveAll(dir) }
-	csig, csigController = filepath.Join(dir, "csig"), filepath.Join(dir, "csig-controller")
-	build := exec.Command("go", "build", "-o", dir, "github.com/csig-agent/csig/cmd/csig", "github.com/csig-agent/csig/cmd/csig-controller")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		remove()
-		return nil, fmt.Errorf("building csig: %w", err)
-	}
-	return remove, nil
+	fabric.Tests(raceless{m}, buildPrograms)
 }
 
 // bed is one switch between two hosts, with a third that loads the way to h2:
@@ -69,6 +48,7 @@ type bed struct {
 	load           *fabric.Load
 	fleet          *inventory.Fleet
 	dir            string
+	program        string // csig
 }
 
 const (
@@ -109,7 +89,7 @@ func newBed(t testing.TB, layout quantize.Layout) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{fleet: fleet, dir: t.TempDir()}
+	b := &bed{fleet: fleet, dir: t.TempDir(), program: csig}
 	t.Cleanup(func() {
 		if b.load != nil {
 			if err := b.load.Stop(); err != nil {
@@ -228,7 +208,7 @@ func (b *bed) write(t testing.TB) string {
 // launch runs csig agent with a file of its own.
 func (b *bed) launch(t testing.TB, file, socket string, args ...string) *agent {
 	t.Helper()
-	return launchIn(t, b.s1.Command(csig, append([]string{"agent", "-i", file, "--socket", socket}, args...)...), socket)
+	return launchIn(t, b.s1.Command(b.program, append([]string{"agent", "-i", file, "--socket", socket}, args...)...), socket)
 }
 
 // operator runs csig at a host, in a folder with its fleet file.
@@ -316,6 +296,7 @@ func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
 		a.client.Close()
 		_ = a.cmd.Process.Kill() // it may have ended
 		<-a.ended
+		wantNoRace(t, a.cmd.Process.Pid)
 		if t.Failed() {
 			t.Logf("the agent's log:\n%s", a.log.String())
 		}

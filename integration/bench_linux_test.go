@@ -190,7 +190,7 @@ func startDaemon(b testing.TB, ports int, busy bool, args ...string) *daemon {
 	if busy {
 		sendBulk(b, s1, far)
 	}
-	cmd := s1.Command(csig, append([]string{"agent", "-i", file, "--socket", socket}, args...)...)
+	cmd := s1.Command(released(b), append([]string{"agent", "-i", file, "--socket", socket}, args...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

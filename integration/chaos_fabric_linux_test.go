@@ -311,7 +311,7 @@ func (h *chaosHop) launch() {
 	if h.waits {
 		args = append(args, "--wait")
 	}
-	a := launchIn(h.c.t, h.Command(csig, args...), h.socket)
+	a := launchIn(h.c.t, h.Command(released(h.c.t), args...), h.socket)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.agent = a

@@ -19,6 +19,7 @@ import (
 // TestLongContainer builds the image of deploy/Containerfile, and runs it by the command that is
 // written there, in place of a switch's agent.
 func TestLongContainer(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	const containerfile = "../deploy/Containerfile"
@@ -42,7 +43,7 @@ func TestLongContainer(t *testing.T) {
 	apart := []string{"--root=" + dir("storage"), "--runroot=" + dir("running"), "--tmpdir=" + dir("tmp"), "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none", "--runtime=runc", "--runtime-flag=root=" + dir("runc")}
 	podman := func(args ...string) []string { return append(apart[:len(apart):len(apart)], args...) }
 
-	program, err := os.ReadFile(csig)
+	program, err := os.ReadFile(released(t))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir("context"), "csig"), program, 0o700)
 	}

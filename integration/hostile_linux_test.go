@@ -50,7 +50,7 @@ func measured(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, csig, args...)
+	cmd := exec.CommandContext(ctx, released(t), args...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	cmd.Env = append(os.Environ(), "CSIG_TEST_COMMUNITY=public")

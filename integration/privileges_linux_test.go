@@ -64,11 +64,12 @@ func privileges(status []byte) string {
 	return strings.Join(out, " ")
 }
 
-// TestDaemonDropsPrivileges: a real agent keeps what its platform needs, on all
+// TestLongDaemonDropsPrivileges: a real agent keeps what its platform needs, on all
 // threads, and does its work with it: a port that strips is repaired, too.
-func TestDaemonDropsPrivileges(t *testing.T) {
+func TestLongDaemonDropsPrivileges(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
+	b.program = released(t)
 	a := b.start(t, "--no-self-test")
 	a.live()
 	if got, want := privilegesOf(t, a.cmd.Process.Pid), linuxCaps+" "+linuxCaps+" 1"; got != want {
@@ -96,11 +97,12 @@ func TestDaemonDropsPrivileges(t *testing.T) {
 	}
 }
 
-// TestSecretCommandsHaveNoCapabilities: what the fleet file names to fetch a secret
+// TestLongSecretCommandsHaveNoCapabilities: what the fleet file names to fetch a secret
 // runs with none of the agent's.
-func TestSecretCommandsHaveNoCapabilities(t *testing.T) {
+func TestLongSecretCommandsHaveNoCapabilities(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
+	b.program = released(t)
 	seen := filepath.Join(b.dir, "seen")
 	b.fleet.Devices[0].Address = "127.0.0.1"
 	b.fleet.Devices[0].Counters = inventory.Counters{Source: "snmp", SNMP: &inventory.SNMP{

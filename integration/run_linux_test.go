@@ -20,6 +20,9 @@ func ran(t testing.TB, cmd interface{ CombinedOutput() ([]byte, error) }) (strin
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
+		if raceDetector && exit.ExitCode() == raceExit {
+			t.Fatalf("%s\na data race in csig: %s", out, races("race.*"))
+		}
 		return string(out), exit.ExitCode()
 	case err != nil:
 		t.Fatal(err)
