@@ -104,8 +104,12 @@ var cliPlatforms = map[string]cliPlatform{
 // dead-man, it fires within the time it states when the agent is stopped or killed; elsewhere
 // an agent that ends writes the worst bucket.
 func TestLongCLI(t *testing.T) {
+	t.Parallel()
 	for name, platform := range cliPlatforms {
-		t.Run(name, func(t *testing.T) { platform.wholeWay(t, name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			platform.wholeWay(t, name)
+		})
 	}
 }
 

@@ -167,6 +167,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 // Whatever comes next ends what waits, and the cut of the connection leads to
 // the old setup.
 func TestLongDaemonArmed(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

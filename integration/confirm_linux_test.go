@@ -33,6 +33,7 @@ func (r *row) signal(p *os.Process, sig syscall.Signal) {
 // csig is stopped once s2 has an auto-revert, and continued when s2 has reverted:
 // the change does not come after that, and csig reports the revert.
 func TestLongStoppedWhileArmed(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -88,7 +88,7 @@ func newBeside(t *testing.T) *beside {
 	const counters = "COUNTERS:oid:0x1000000000001"
 	db.Do(2, "HSET", counters, "SAI_PORT_STAT_IF_OUT_OCTETS", 0, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 0, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
 	b.redis = logRedis(t, db.Socket)
-	sshd := sshtest.Start(t, sshtest.Options{Start: func(cmd *exec.Cmd) error { return b.node.Do(cmd.Start) }}).Login
+	sshd := sshtest.Start(t, sshtest.Options{Port: loopbackPort(), Start: func(cmd *exec.Cmd) error { return b.node.Do(cmd.Start) }}).Login
 
 	p := plane.New(t, 3)
 	sw := vrptest.New("vrp1", "p1", "p2", "p3")

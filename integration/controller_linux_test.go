@@ -16,7 +16,7 @@ import (
 // other, and a controller that was killed goes on where it was.
 func TestController(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, "127.0.0.2")
+	e := newElsewhere(t)
 	run, dir, fleet := e.op.run, e.op.dir, e.op.fleet
 	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	cycles := func(n uint64) func(*api.Status) bool { return func(s *api.Status) bool { return s.Cycle.Count > n } }

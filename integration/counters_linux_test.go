@@ -24,6 +24,7 @@ import (
 // timer of its own; and with the agent itself in shadow mode. All at once, since it
 // takes a minute and more.
 func TestLongSnmpdAgainstTheKernel(t *testing.T) {
+	t.Parallel()
 	const (
 		learning = 25 * time.Second // the first refreshes: there may be one in 5 s
 		minute   = 60 * time.Second
@@ -82,6 +83,7 @@ func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 // TestLongSnmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
 // steady load: no window before or after may be off, and none reaches over the outage.
 func TestLongSnmpdRestartAgainstTheKernel(t *testing.T) {
+	t.Parallel()
 	const settle = 13 * time.Second // enough refreshes for windows
 	s := newPolledSwitch(t)
 	agent := startSnmpd(t, s.s1, snmpdPort, nil, "")

@@ -39,9 +39,6 @@ func TestDemo(t *testing.T) {
 	exactDemo(t, dir, &syscall.Credential{Uid: unprivileged, Gid: unprivileged}, software)
 }
 
-// TestLongDemo runs the demo as the user that runs the tests.
-func TestLongDemo(t *testing.T) { exactDemo(t, t.TempDir(), nil, software) }
-
 // variant is a kind of fabric that the demo builds.
 type variant struct {
 	args  []string
@@ -54,28 +51,21 @@ func ofKind(k demo.Kind, interval, median time.Duration) demo.KindSummary {
 
 var software = variant{kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100*time.Millisecond)}}
 
-// TestLongMixedDemo runs a path software, native, software.
-func TestLongMixedDemo(t *testing.T) {
-	if !mayLoad(t, "--mixed") {
-		return
-	}
-	exactDemo(t, t.TempDir(), nil, variant{
-		args:  []string{"--mixed"},
-		kinds: []demo.KindSummary{ofKind(demo.Software, 100*time.Millisecond, 100*time.Millisecond), ofKind(demo.Native, time.Millisecond, 1500*time.Microsecond)},
-	})
-}
-
-// TestLongNativeDemo runs paths of native hops, and mixed ones with other intervals.
+// TestLongNativeDemo runs a path of native hops, and mixed ones with each interval of those, as the user
+// that runs the tests.
 func TestLongNativeDemo(t *testing.T) {
 	if !mayLoad(t, "--native") {
 		return
 	}
 	const ms = time.Millisecond
+	mixed := func(interval, median time.Duration, args ...string) variant {
+		return variant{append([]string{"--mixed"}, args...), []demo.KindSummary{ofKind(demo.Software, 100*ms, 100*ms), ofKind(demo.Native, interval, median)}}
+	}
 	for name, v := range map[string]variant{
-		"native, 1 ms":                  {[]string{"--native"}, []demo.KindSummary{ofKind(demo.Native, ms, 3*ms/2)}},
-		"native, 10 ms":                 {[]string{"--native", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Native, 10*ms, 10*ms)}},
-		"software 100 ms, native 0.1":   {[]string{"--mixed", "--native-interval", "100us"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100*ms), ofKind(demo.Native, ms/10, ms)}},
-		"software 100 ms, native 10 ms": {[]string{"--mixed", "--native-interval", "10ms"}, []demo.KindSummary{ofKind(demo.Software, 100*ms, 100*ms), ofKind(demo.Native, 10*ms, 10*ms)}},
+		"native, by itself 1 ms":         {[]string{"--native"}, []demo.KindSummary{ofKind(demo.Native, ms, 3*ms/2)}},
+		"software 100 ms, native 0.1 ms": mixed(ms/10, ms, "--native-interval", "100us"),
+		"software 100 ms, native 1 ms":   mixed(ms, 3*ms/2),
+		"software 100 ms, native 10 ms":  mixed(10*ms, 10*ms, "--native-interval", "10ms"),
 	} {
 		t.Run(name, func(t *testing.T) { exactDemo(t, t.TempDir(), nil, v) })
 	}

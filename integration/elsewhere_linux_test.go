@@ -24,19 +24,19 @@ defaults:
 devices:
   - name: vs1
     platform: ovs
-    address: ADDRESS
+    address: 127.0.0.1
     management: {ovs: {bridge: csig, run_dir: %s}, daemon: {at: here, socket: DIR/vs1.sock}}
     ports: [{name: swp1, speed: 50M, lm: 5}, {name: swp2, action: strip}]
   - name: sonic1
     platform: sonic
     experimental: true
-    address: ADDRESS
+    address: 127.0.0.1
     management: {redis: {databases: %s}, daemon: {at: here, socket: DIR/sonic1.sock}}
     ports: [{name: Ethernet0, speed: 100M, lm: 6}]
 `
 
 // elsewhere is two remote switches, of Open vSwitch and SONiC, and the machine that drives
-// them over SSH, at an address that no other test's apply locks.
+// them over SSH.
 type elsewhere struct {
 	t     *testing.T
 	vs    *ovstest.Switch
@@ -45,7 +45,7 @@ type elsewhere struct {
 	op    *operator
 }
 
-func newElsewhere(t *testing.T, address string) *elsewhere {
+func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
 	vs := ovstest.Start(t, ovstest.Options{Dummy: true})
 	vs.AddBridge("csig")
@@ -57,9 +57,9 @@ func newElsewhere(t *testing.T, address string) *elsewhere {
 	redis.Do(2, "HSET", "COUNTERS:oid:0x1000000000001", "SAI_PORT_STAT_IF_OUT_OCTETS", 0, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", 0, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
 
 	here := newHost(t, "here")
-	sshd := sshtest.Start(t, sshtest.Options{Address: address, Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
+	sshd := sshtest.Start(t, sshtest.Options{Port: loopbackPort(), Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }})
 	l := sshd.Login
-	return &elsewhere{t, vs, sw, redis, newOperator(t, here, fmt.Sprintf(strings.ReplaceAll(elsewhereText, "ADDRESS", address), l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, redis.File))}
+	return &elsewhere{t, vs, sw, redis, newOperator(t, here, fmt.Sprintf(elsewhereText, l.User, l.Key, l.KnownHosts, l.Port, vs.Dir, redis.File))}
 }
 
 // has wants csig's rules on both switches, or on none.
@@ -77,7 +77,7 @@ func (e *elsewhere) has(want bool) {
 // off through them, and by csig off past one that hangs.
 func TestLongAgentsElsewhere(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, "127.0.0.1")
+	e := newElsewhere(t)
 	run, start, dir, fleet, has := e.op.run, e.op.agent, e.op.dir, e.op.fleet, e.has
 	vs1, sonic1 := start("vs1"), start("sonic1")
 	out := run(2, "plan", "-i", fleet, "-o", filepath.Join(dir, "up.plan"))

@@ -30,6 +30,7 @@ import (
 // not gone, and then need not wait until its writes have arrived: the switch's own log has
 // nothing of a former owner behind that.
 func TestLongFormerLogin(t *testing.T) {
+	t.Parallel()
 	const term = 3 * time.Second
 	p, hosts := plane.New(t, 3), [2]*fabric.Node{newHost(t, "here"), newHost(t, "there")}
 	here := hosts[0]

@@ -75,6 +75,7 @@ func TestGateProbesThroughDaemons(t *testing.T) {
 
 // A daemon's port that drops what is too long closes the gate.
 func TestLongGateNamesTheLinkOfADaemon(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -91,6 +92,7 @@ func TestLongGateNamesTheLinkOfADaemon(t *testing.T) {
 
 // What does not get through closes the gate, unless it did not before either.
 func TestLongGateNamesTheLink(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -191,6 +193,7 @@ func TestProbeThroughTheNewHops(t *testing.T) {
 // A tag that reaches a receiver behind the fence closes the gate, and so do one
 // that is lost and one that no switch of the path can have written.
 func TestLongProbeClosesTheGate(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

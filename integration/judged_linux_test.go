@@ -16,6 +16,7 @@ const judgedPort = 1170
 // TestLongJudged reads net-snmp and its cache of 3 s at six schedules, each an agent of its own, since readings fill
 // the cache: no load is further off than is said of it. CSIG_JUDGED=150s is how long.
 func TestLongJudged(t *testing.T) {
+	t.Parallel()
 	long := refreshtest.Long(t, 25*time.Second)
 	s := newPolledSwitch(t)
 	ports := []string{steadyPort, steppedPort, idlePort}

@@ -287,6 +287,7 @@ func (p *legacy) until(t *testing.T, what string, ok func(quantize.Tag) bool) {
 // the controller is killed, each falls back within the time that it states, the next controller
 // goes on, and csig off removes all.
 func TestLongLegacyWay(t *testing.T) {
+	t.Parallel()
 	p := newLegacy(t)
 	op, names := p.op, []string{"s1", "s2", "s3", "s4"}
 	before := [2]string{p.running[0](), p.running[1]()}

@@ -230,6 +230,7 @@ func (p *prometheus) resolves() {
 // TestLongAlerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
 // and resolve when they are over.
 func TestLongAlerts(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	f := &frozen{last: map[string]any{}}
 	var snmpd *snmptest.Agent

@@ -12,8 +12,8 @@ import (
 )
 
 // TestLongOffEverywhere: csig off on each machine in turn while all controllers are dead, and one apply
-// when they are back, from another machine. Then each owner is killed, until each of the machines has
-// driven the switch: the marker of csig off on one of them stops no owner.
+// when they are back, from another machine. Then owners are killed until the machine of csig off has driven
+// the switch: its marker stops no owner, neither this one nor, in its turn, another.
 func TestLongOffEverywhere(t *testing.T) {
 	t.Parallel()
 	c := newControllers(t, 2*time.Second, controllersText)
@@ -42,21 +42,20 @@ func TestLongOffEverywhere(t *testing.T) {
 		c.where[waiting].await("that it waits for csig apply", func(s *api.Status) bool { return strings.Contains(s.Waiting, "csig apply") })
 		c.until("controllers came back after csig off", 2, isBest)
 		up(1+m, others(m)[m%2])
-		kills, drove := 0, map[int]bool{}
-		for {
+		for kills := 0; ; kills++ {
 			owner := c.owner(0, 1, 2)
 			c.where[owner].await(fmt.Sprintf("off on c%d, then apply: that c%d drives the switch", m+1, owner+1), live)
 			c.until("a controller owns it", 2, ofAgent)
-			if drove[owner] = true; len(drove) == len(c.ops) {
+			if owner == m {
+				t.Logf("off on c%d: it has driven the switch after %d kills", m+1, kills)
 				break
 			}
-			if kills++; kills > 20 { // the next one is any of two
-				t.Fatalf("off on c%d: after %d kills only %v have driven the switch", m+1, kills, drove)
+			if kills > 20 { // the next one is any of two
+				t.Fatalf("off on c%d: after %d kills it has not driven the switch", m+1, kills)
 			}
 			_ = c.where[owner].signal(syscall.SIGKILL)
 			c.owner(others(owner)...)
 			c.start(owner)
 		}
-		t.Logf("off on c%d: each has driven it after %d kills", m+1, kills)
 	}
 }

@@ -114,6 +114,7 @@ func TestLongOffPastDeadDaemons(t *testing.T) {
 // A daemon that hangs while csig off bypasses it, and then continues, restores
 // nothing.
 func TestLongOffPastAHungDaemon(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
@@ -196,6 +197,7 @@ func (s *tags) wantPhases(kinds ...func(*probe.Received) bool) {
 // An operator who is not root may not open the daemon's socket: off becomes root
 // by sudo, goes past the daemon though it lives, and the mark stops it.
 func TestLongOffByAnOrdinaryAccount(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}

@@ -64,6 +64,7 @@ func TestOpenFlowLosesChanges(t *testing.T) {
 // TestLongOpenFlowRepairsAlternate: two ports whose flows another process deletes in turn, each
 // when the other's were restored, become unknown; the third one stays live.
 func TestLongOpenFlowRepairsAlternate(t *testing.T) {
+	t.Parallel()
 	sw := oftest.StartSwitch(t, 3)
 	met, over, lived, repairs := make(chan struct{}), false, false, uint64(0)
 	var last api.Status

@@ -30,7 +30,7 @@ import (
 const (
 	cadencePorts  = 64
 	cadencePeriod = 100 * time.Millisecond
-	cadenceFor    = 15 * time.Second
+	cadenceFor    = 6 * time.Second
 )
 
 // TestLongOpenVSwitchCadence runs the agent with 64 ports and two signals each on

@@ -221,7 +221,7 @@ func (f *fakes) openSwitches() {
 	}
 	redis := sonictest.StartRedis(f.t)
 	sonic := sonictest.NewSwitch(f.t, redis, sonictest.R202605, "Ethernet0")
-	sshd := sshtest.Start(f.t, sshtest.Options{Links: map[string]string{sonicmq.Endpoint: sonic.Endpoint()}, Start: func(cmd *exec.Cmd) error { return f.host.Do(cmd.Start) }})
+	sshd := sshtest.Start(f.t, sshtest.Options{Port: loopbackPort(), Links: map[string]string{sonicmq.Endpoint: sonic.Endpoint()}, Start: func(cmd *exec.Cmd) error { return f.host.Do(cmd.Start) }})
 	login := fmt.Sprintf("ssh: {user: %s, key: %s, known_hosts: %s, port: %d}, ", sshd.Login.User, sshd.Login.Key, sshd.Login.KnownHosts, sshd.Login.Port)
 	f.add("ovs", "127.0.0.1", f.silent(), login+"ovs: {bridge: csig, run_dir: "+bridge.Dir+"}", "p2", func() string {
 		flows := ovsMiss.ReplaceAllString(bridge.Ofctl("dump-flows", "--no-stats", "csig"), "$1")
@@ -308,11 +308,15 @@ func (f *fakes) command(args ...string) *fabric.Cmd {
 // every beginning and end of a step, and resumed. Each device has then what it has had without
 // kills, and in the end what it had before csig.
 func TestLongEveryPlatform(t *testing.T) {
+	t.Parallel()
 	if !mayStrip(t) {
 		return
 	}
 	for _, tpid := range []string{"0x88a8", "0x9100"} {
-		t.Run(tpid, func(t *testing.T) { everyPlatform(t, newFakes(t, tpid)) })
+		t.Run(tpid, func(t *testing.T) {
+			t.Parallel()
+			everyPlatform(t, newFakes(t, tpid))
+		})
 	}
 }
 

@@ -308,6 +308,7 @@ func TestLongKilledAtEveryStep(t *testing.T) {
 }
 
 func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
+	t.Parallel()
 	if mayStrip(t) {
 		r := newMixedRow(t, byDaemon, byDaemonSSH, byRow)
 		before := r.rulesets()

@@ -50,6 +50,11 @@ var nets atomic.Uint32
 
 func init() { nets.Store(rand.Uint32()) }
 
+// loopbackPort is one for the sshd of a switch at 127.0.0.1, by which csig locks such a device on this machine.
+func loopbackPort() uint16 { return uint16(2300 + loopbackPorts.Add(1)%500) }
+
+var loopbackPorts atomic.Uint32
+
 func newRow(t testing.TB, n int) *row {
 	t.Helper()
 	return newMixedRow(t, make([]way, n)...)

@@ -14,6 +14,7 @@ import (
 // TestLongPageOfAKernelSwitch has a Chromium follow the page of a real agent while the load of its
 // port changes: the page shows what the agent writes into frames.
 func TestLongPageOfAKernelSwitch(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	a := b.start(t, "--web", "127.0.0.1:8080")
