@@ -19,6 +19,7 @@ import (
 // the counters are, and changes nothing; the fleet file that --init prints is
 // one that the agent runs with.
 func TestAssessThisMachine(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)
 	run := func(args ...string) []byte {
@@ -126,6 +127,7 @@ func TestAssessThisMachine(t *testing.T) {
 
 // A machine without a port for it has no fleet file, and the reason is printed.
 func TestAssessWithoutPorts(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	empty, err := b.AddHost("empty")
 	if err != nil {

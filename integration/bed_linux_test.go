@@ -217,6 +217,7 @@ type operator struct {
 	host  *fabric.Node
 	dir   string
 	fleet string
+	env   []string // beside this process's
 }
 
 // newOperator writes the fleet file, where DIR stands for its folder.
@@ -234,7 +235,7 @@ func newOperator(t testing.TB, host *fabric.Node, text string) *operator {
 func (o *operator) run(code int, args ...string) string {
 	o.t.Helper()
 	cmd := o.host.Command(csig, args...)
-	cmd.Dir = o.dir
+	cmd.Dir, cmd.Env = o.dir, append(os.Environ(), o.env...)
 	return exits(o.t, code, cmd)
 }
 

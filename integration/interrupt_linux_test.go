@@ -31,6 +31,7 @@ func isSummary(t *testing.T, out string) {
 // TestDemoOnTerminal watches the demo as people do: the table stays in its
 // place, also when the window is made smaller, and Ctrl-C shows the summary.
 func TestDemoOnTerminal(t *testing.T) {
+	t.Parallel()
 	tt := onTerminal(t, 80, 24, csig, "demo", "--duration", "5m")
 	tt.await("a few redraws", 0, func(out string) bool {
 		return measuring(out) && strings.Count(out, "\x1b[J") > 5
@@ -72,6 +73,7 @@ func TestDemoOnTerminal(t *testing.T) {
 
 // TestDemoInterruptedEarly presses Ctrl-C before anything was measured.
 func TestDemoInterruptedEarly(t *testing.T) {
+	t.Parallel()
 	tt := onTerminal(t, 80, 24, csig, "demo", "--interval", "10s")
 	tt.await("agents", 0, func(out string) bool { return strings.Contains(out, "(3 of 3)") })
 	before := len(tt.text())
@@ -88,6 +90,7 @@ func TestDemoInterruptedEarly(t *testing.T) {
 // TestDemoPassesSignalsOn sends signals to the outer process alone, while it
 // has a terminal from which they could have come.
 func TestDemoPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		sig    syscall.Signal
 		status int
@@ -98,6 +101,7 @@ func TestDemoPassesSignalsOn(t *testing.T) {
 		{unix.SIGHUP, 70, func(*testing.T, string) {}},
 	} {
 		t.Run(unix.SignalName(tc.sig), func(t *testing.T) {
+			t.Parallel()
 			tt := onTerminal(t, 80, 24, csig, "demo", "--duration", "5m")
 			tt.await("probes", 0, measuring)
 			if err := tt.cmd.Process.Signal(tc.sig); err != nil {
@@ -114,6 +118,7 @@ func TestDemoPassesSignalsOn(t *testing.T) {
 // TestDemoKilledInside kills the inner process, as the kernel does for want of
 // memory: the outer one has to report it.
 func TestDemoKilledInside(t *testing.T) {
+	t.Parallel()
 	before := namedNamespaces(t)
 	cmd := exec.Command(csig, "demo", "--duration", "5m")
 	stdout, err := cmd.StdoutPipe()

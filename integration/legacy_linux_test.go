@@ -383,7 +383,8 @@ func (p *legacy) killed(t *testing.T, names []string) {
 			if p.own[i] == nil {
 				continue
 			}
-			got, took := p.own[i].send(t, quantize.MinABW), time.Since(begin)
+			took := time.Since(begin) // by when it is sent: on its way it may wait for a processor
+			got := p.own[i].send(t, quantize.MinABW)
 			if got.S == 0 && got.LM == stale {
 				t.Logf("%s fell back %v after SIGKILL, and states %v", name, took.Round(10*time.Millisecond), within[i])
 				p.own[i] = nil

@@ -39,6 +39,7 @@ func startLLDPD(t *testing.T, in *fabric.Node, name, agentX string) {
 // TestLLDP lets two switches with a real lldpd find each other: csig makes a fleet file of what
 // they see, finds its cables right, and finds two that are exchanged.
 func TestLLDP(t *testing.T) {
+	t.Parallel()
 	var f fabric.Fabric
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
@@ -72,8 +73,8 @@ func TestLLDP(t *testing.T) {
 		}
 		startLLDPD(t, n, fmt.Sprintf("s%d.example.net", i+1), agentX)
 	}
-	t.Setenv("COMMUNITY", "public")
 	op := newOperator(t, here, "")
+	op.env = []string{"COMMUNITY=public"}
 	for i, target := range targets {
 		var out string
 		for end := time.Now().Add(patience); strings.Count(out, "s"+fmt.Sprint(2-i)+".example.net swp") < 2; time.Sleep(100 * time.Millisecond) {

@@ -106,7 +106,7 @@ func TestLongAgentWithAnUnreadLog(t *testing.T) {
 		var log string
 		select {
 		case log = <-got:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the pipe has no end: a process holds it")
 		}
 		lines := strings.Split(strings.TrimSpace(log), "\n")

@@ -34,6 +34,7 @@ type mixture struct {
 	near     net.HardwareAddr
 	far      net.HardwareAddr
 	sent     atomic.Uint32
+	all      atomic.Uint32 // once the last one is known
 	stop     chan struct{}
 	ended    sync.WaitGroup
 
@@ -92,13 +93,13 @@ func (m *mixture) send() {
 	defer m.ended.Done()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for {
+	for m.all.Load() == 0 {
+		n := m.sent.Load()
 		select {
 		case <-m.stop:
-			return
+			m.all.Store(n + 1) // this one is the last
 		case <-tick.C:
 		}
-		n := m.sent.Load()
 		if _, err := m.from.WriteTo(m.frame(n, sentTPID(n)), &packet.Addr{HardwareAddr: m.far}); err != nil {
 			m.t.Errorf("send: %v", err)
 		}
@@ -109,7 +110,7 @@ func (m *mixture) send() {
 func (m *mixture) receive() {
 	defer m.ended.Done()
 	buf := make([]byte, 2000)
-	for {
+	for n := m.all.Load(); n == 0 || uint32(len(m.came)) < n; n = m.all.Load() {
 		size, _, err := m.to.ReadFrom(buf)
 		if err != nil {
 			return
@@ -152,8 +153,8 @@ func (m *mixture) pass() {
 func (m *mixture) end() {
 	m.t.Helper()
 	close(m.stop)
-	// What is on its way takes a moment; then nothing more can come.
-	if err := m.to.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	// What is on its way takes a moment, the last one too.
+	if err := m.to.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		m.t.Error(err)
 	}
 	m.ended.Wait()

@@ -38,6 +38,7 @@ func runUntil(t *testing.T, a *csigagent.Agent, met <-chan struct{}, last *api.S
 // TestOpenFlowLosesChanges: of a switch that acknowledges every change and carries out none no
 // port is live at any time.
 func TestOpenFlowLosesChanges(t *testing.T) {
+	t.Parallel()
 	met, over := make(chan struct{}), false
 	var last api.Status
 	a, proxy := switchAgent(t, oftest.StartSwitch(t, 2), 2, 500*time.Millisecond, 0, func(a *csigagent.Agent) {

@@ -18,6 +18,7 @@ import (
 // Frames that go around the data plane have its agent make the port fall back, with the reason;
 // when they end it is live again.
 func TestPassedBy(t *testing.T) {
+	t.Parallel()
 	if !mayLoad(t, "--native") {
 		return
 	}

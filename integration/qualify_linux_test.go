@@ -128,6 +128,7 @@ func TestQualify(t *testing.T) {
 // TestQualifyInterrupted: Ctrl-C ends a run and undoes it, another run at the same switch
 // is refused, and --resume --only tries what it names.
 func TestQualifyInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	cmd, out := b.command(atSwitch...)
 	if err := cmd.Start(); err != nil {
@@ -164,6 +165,7 @@ func TestQualifyInterrupted(t *testing.T) {
 // TestQualifyKilled: what a run leaves that was killed while it had set up the switch,
 // --resume removes, and continues the run; so does csig off.
 func TestQualifyKilled(t *testing.T) {
+	t.Parallel()
 	for _, then := range []string{"resume", "off"} {
 		t.Run(then, func(t *testing.T) {
 			b := newBench(t)

@@ -201,7 +201,7 @@ func (w *traffic) end() {
 	close(w.stop)
 	sent := <-w.sent
 	// What is on its way takes a moment, the last one too.
-	if err := w.to.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	if err := w.to.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		w.t.Error(err)
 	}
 	if got := <-w.got; got != sent || sent == 0 {

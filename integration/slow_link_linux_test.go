@@ -16,6 +16,7 @@ import (
 // A port that the kernel sends from more slowly than the fleet file says advertises what it has, the
 // agent, csig counters and csig assess say so, and an override is what it says.
 func TestSlowLinkAdvertisesWhatItHas(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	p := &b.fleet.Devices[0].Ports[0]
 	p.Speed = 10 * capacity

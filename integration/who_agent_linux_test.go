@@ -177,7 +177,7 @@ func (d *agentDoor) usedUp(t *testing.T, v *visitor, list []visitor) (is bool) {
 	}
 	for _, text := range held {
 		end := hold(t, d.s1, v, d.at, 16, false, text)
-		if !within(10*time.Second, func() bool {
+		if !within(patience, func() bool {
 			code, _ := d.send(t, other, sources[len(sources)-1], http.MethodGet, api.StatusPath, nil, "")
 			return code == http.StatusOK
 		}) {

@@ -219,7 +219,7 @@ func kept(nc *nats.Conn, key string) string {
 func (d *controllersDoor) poison(t *testing.T, nc *nats.Conn, text string) {
 	t.Helper()
 	var ack struct{ Seq uint64 }
-	m, err := nc.Request("$KV.csig_configs.hw1", []byte(text), 5*time.Second)
+	m, err := nc.Request("$KV.csig_configs.hw1", []byte(text), patience)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &ack)
 	}
@@ -229,7 +229,7 @@ func (d *controllersDoor) poison(t *testing.T, nc *nats.Conn, text string) {
 	}
 	by, _, _ := strings.Cut(kept(nc, "current.hw1"), "\n")
 	for _, put := range [][2]string{{"csig_configs.current.hw1", fmt.Sprintf("%s\n%d", by, ack.Seq)}, {"csig_owners.hw1", "{}"}} {
-		if _, err := nc.Request("$KV."+put[0], []byte(put[1]), 5*time.Second); err != nil {
+		if _, err := nc.Request("$KV."+put[0], []byte(put[1]), patience); err != nil {
 			t.Errorf("the store does not take %s: %v", put[0], err)
 		}
 	}
@@ -278,7 +278,7 @@ func (d *controllersDoor) usedUp(t *testing.T, v *visitor) (is bool) {
 				text = ""
 			}
 			end := hold(t, d.host, &as, door.at, 40, door.greeting, text)
-			if !within(3*time.Second, door.open) {
+			if !within(patience, door.open) {
 				t.Logf("%s: used up at the port of %s, silent: %v", v.who, door.name, silent)
 				is = true
 			}

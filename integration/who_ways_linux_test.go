@@ -51,7 +51,7 @@ func (d dialer) Dial(string, string) (net.Conn, error) { return d() }
 // connect is a connection of a client.
 func (d *controllersDoor) connect(t *testing.T, v *visitor, from string) (*nats.Conn, error) {
 	t.Helper()
-	nc, err := nats.Connect("nats://"+clientsAt(0), nats.Secure(v.conf()), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX."+v.name), nats.Timeout(10*time.Second),
+	nc, err := nats.Connect("nats://"+clientsAt(0), nats.Secure(v.conf()), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX."+v.name), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.SetCustomDialer(dialer(func() (net.Conn, error) { return dialFrom(t.Context(), d.host, from, clientsAt(0)) })))
 	if err == nil {
 		t.Cleanup(nc.Close)
@@ -81,7 +81,7 @@ func (d *controllersDoor) greets(t *testing.T, v *visitor, from string) bool {
 		return false
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	line, err := bufio.NewReader(tls.Client(c, v.conf())).ReadString('\n')
 	return err == nil && strings.HasPrefix(line, "INFO ")
 }

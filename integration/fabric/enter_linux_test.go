@@ -28,7 +28,7 @@ func outer(t *testing.T, role string) *exec.Cmd {
 // giveUp makes a read from a process fail that waits for too long.
 func giveUp(t *testing.T, pipe io.Reader) {
 	t.Helper()
-	if err := pipe.(*os.File).SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := pipe.(*os.File).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestKillLeavesNothing(t *testing.T) {
 		t.Fatalf("the inner process or its child lives on: %v", err)
 	}
 	cmd.Wait() //nolint:errcheck // killed
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
 		users := usersOf(t, netns)
 		if len(users) == 0 {

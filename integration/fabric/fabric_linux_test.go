@@ -59,7 +59,7 @@ func newLine(t *testing.T) *line {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := l.WaitUp(ctx); err != nil {
 		t.Fatal(err)
@@ -164,8 +164,8 @@ func TestLoadIsExact(t *testing.T) {
 		windows(t, last, 100*time.Millisecond, 2) // what was queued before
 		const frame = 8 * (LoadFrame + L1Overhead)
 		// The edges of a window cut one frame in two.
-		settles(t, last, 100*time.Millisecond, 10, rate, 0.002+10*frame/float64(rate))
-		settles(t, last, 400*time.Millisecond, 4, rate, 0.002+2.5*frame/float64(rate))
+		settles(t, last, 100*time.Millisecond, 5, rate, 0.002+10*frame/float64(rate))
+		settles(t, last, 400*time.Millisecond, 2, rate, 0.002+2.5*frame/float64(rate))
 	}
 	for _, p := range l.egress {
 		if q := queue(t, p); q.Drops > 0 {
