@@ -252,13 +252,14 @@ const residentMiB = 40
 // and for its metrics each second, remembers as many changes as it ever does, and has given back by then what its
 // start took.
 func TestLongMemory(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, manyPorts, true, "--metrics", metricsAt)
 	scraper := clientIn(d.node)
 	t.Cleanup(scraper.CloseIdleConnections)
 	const settled = 250
 	var held []float64 // each second, in MiB: garbage comes and goes
 	scraped := time.Now()
-	for deadline := time.Now().Add(2 * time.Minute); d.cycles(t) < settled; {
+	for deadline := time.Now().Add(4 * patience); d.cycles(t) < settled; {
 		if now := time.Now(); now.Sub(scraped) >= time.Second {
 			if _, err := get(t.Context(), scraper, "http://"+metricsAt+"/metrics"); err != nil {
 				t.Fatal(err)
@@ -269,7 +270,7 @@ func TestLongMemory(t *testing.T) {
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d cycles in two minutes, want %d", d.cycles(t), settled)
+			t.Fatalf("%d cycles, want %d", d.cycles(t), settled)
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above
 	}

@@ -59,11 +59,14 @@ type episode struct {
 	stale            time.Duration // stalest S meanwhile
 }
 
-// rage does one fault after another until ctx ends.
+// rage does one fault after another until ctx ends, or each once.
 func (h *chaosHop) rage(ctx context.Context) {
 	var deck []fault
-	for ctx.Err() == nil {
+	for rounds := 0; ctx.Err() == nil; {
 		if len(deck) == 0 { // each kind once in a round
+			if rounds++; rounds > 1 && h.c.length == 0 {
+				return
+			}
 			deck = faultsOf(h)
 			h.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}

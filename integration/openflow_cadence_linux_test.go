@@ -27,7 +27,7 @@ import (
 func TestLongOpenFlowCadence(t *testing.T) {
 	const (
 		period = time.Second
-		cycles = 10
+		cycles = 5
 		delay  = 50 * time.Millisecond
 	)
 	for _, tc := range []struct {
@@ -38,6 +38,7 @@ func TestLongOpenFlowCadence(t *testing.T) {
 		{"late and in any order", oftest.Faults{Reorder: 7, AckToWire: delay}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // beside the other alone
 			sw := oftest.StartSwitch(t, cadencePorts)
 			var took []time.Duration
 			ctx, cancel := context.WithCancel(t.Context())
