@@ -258,7 +258,7 @@ func TestQuickRestartShowsNoFallback(t *testing.T) {
 	t.Parallel()
 	const load, every, restarts = roomy, 500 * time.Millisecond, 4
 	b := newBed(t, quantize.Draft00)
-	b.fleet.Profile.Interval, b.fleet.Devices[0].Interval, b.fleet.Devices[0].Schedule = every, every, "@every 500ms"
+	b.pace(every)
 	b.setLoad(t, load)
 	a := b.start(t)
 	p := b.probes(t)

@@ -191,6 +191,12 @@ func (b *bed) start(t testing.TB, args ...string) *agent {
 	return b.launch(t, b.write(t), filepath.Join(b.dir, "agent.sock"), args...)
 }
 
+// pace has the agent work at another interval; its lease takes three of them.
+func (b *bed) pace(every time.Duration) {
+	dev := &b.fleet.Devices[0]
+	b.fleet.Profile.Interval, dev.Interval, dev.Schedule = every, every, "@every "+every.String()
+}
+
 // write writes the bed's fleet file and returns its name.
 func (b *bed) write(t testing.TB) string {
 	t.Helper()

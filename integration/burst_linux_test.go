@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters/chart"
 	"github.com/csig-agent/csig/integration/fabric"
@@ -54,9 +57,12 @@ func TestBurst(t *testing.T) {
 	defer rec.Close()
 	steady := uint32(b.want(quantize.MinABW, roomy))
 	proper, reported := 0, 0
-	for try := 0; proper < 5; try++ {
-		if try == 60 {
+	for try, end := 0, time.Now().Add(patience); proper < 3; try++ {
+		if time.Now().After(end) {
 			t.Fatalf("the machine sent %d of %d bursts in time: %v", proper, try, errBusy)
+		}
+		if err := native(); err != nil {
+			t.Fatal(err)
 		}
 		probes, frames := b.burst(t, rec)
 		if len(probes) == 0 {
@@ -75,9 +81,6 @@ func TestBurst(t *testing.T) {
 				t.Errorf("the agent writes S=%d, its load says %d: it sees a burst of %v over 100 ms", p.software, steady, burstLen)
 				break
 			}
-		}
-		if err := native(); err != nil {
-			t.Fatal(err)
 		}
 	}
 	t.Logf("%d of %d bursts were reported by the data plane with S=0; the agent wrote S=%d throughout", reported, proper, steady)
@@ -151,22 +154,25 @@ func (b *bed) burst(t *testing.T, rec *fabric.Recorder) (probes []seen, frames [
 	copy(f[6:], b.h1.MAC)
 	f[12], f[13] = 0x88, 0xb6 // local experimental 2
 	gap := time.Duration(8 * (burstFrame + fabric.L1Overhead) * uint64(time.Second) / capacity)
-	start := time.Now().Add(around)
-	nextProbe, nextFrame, sent := time.Now(), start, 0
-	for now := time.Now(); now.Before(start.Add(around)); now = time.Now() {
-		switch {
-		case !now.Before(nextFrame) && sent < int(burstLen/gap)+1:
-			if err := tx.SendFrame(f); err != nil {
-				t.Fatal(err)
+	func() {
+		defer atOnce()()
+		start := time.Now().Add(around)
+		nextProbe, nextFrame, sent := time.Now(), start, 0
+		for now := time.Now(); now.Before(start.Add(around)); now = time.Now() {
+			switch {
+			case !now.Before(nextFrame) && sent < int(burstLen/gap)+1:
+				if err := tx.SendFrame(f); err != nil {
+					t.Fatal(err)
+				}
+				sent, nextFrame = sent+1, start.Add(time.Duration(sent+1)*gap)
+			case !now.Before(nextProbe):
+				if _, err := tx.Send(quantize.MinABW); err != nil {
+					t.Fatal(err)
+				}
+				nextProbe = now.Add(probeGap)
 			}
-			sent, nextFrame = sent+1, start.Add(time.Duration(sent+1)*gap)
-		case !now.Before(nextProbe):
-			if _, err := tx.Send(quantize.MinABW); err != nil {
-				t.Fatal(err)
-			}
-			nextProbe = now.Add(probeGap)
 		}
-	}
+	}()
 	n := int(tx.Sent(quantize.MinABW))
 	came := map[uint64]probe.Received{}
 	for len(came) < n {
@@ -185,6 +191,22 @@ func (b *bed) burst(t *testing.T, rec *fabric.Recorder) (probes []seen, frames [
 		}
 	}
 	return b.proper(probes, frames, int(burstLen/gap)+1)
+}
+
+// atOnce has this goroutine run before all else, where this user may, until what it returns is called: a
+// burst is kept from its turn no more by what else the machine does.
+func atOnce() (done func()) {
+	runtime.LockOSThread()
+	before, err := unix.SchedGetAttr(0, 0)
+	if err == nil {
+		err = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	}
+	return func() {
+		if err == nil {
+			_ = unix.SchedSetAttr(0, before, 0) // it was so before
+		}
+		runtime.UnlockOSThread()
+	}
 }
 
 // passed are the probes of a run among the frames, with the monotonic clock as their time.

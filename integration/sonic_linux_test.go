@@ -178,10 +178,11 @@ func TestSonicAgent(t *testing.T) {
 	l.until("95 Gbit/s on Ethernet0", near("Ethernet0", 5, 95e9))
 	l.until("30 Gbit/s on Ethernet4", near("Ethernet4", 6, 30e9))
 
-	out, err := exec.Command(csig, "status", "--socket", l.sock).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "Ethernet4") || !strings.Contains(string(out), "no lease: after") {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	var out []byte
+	l.until("a status of live ports", func() bool {
+		out, err = exec.Command(csig, "status", "--socket", l.sock).CombinedOutput()
+		return err == nil && strings.Contains(string(out), "Ethernet4") && strings.Contains(string(out), "no lease: after")
+	})
 	t.Logf("\n%s", out)
 
 	out, err = exec.Command(csig, "counters", "read", "-i", l.file, "--count", "3").CombinedOutput()
