@@ -315,7 +315,7 @@ func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
 func (a *agent) await(what string, ok func(*api.Status) bool) *api.Status {
 	a.t.Helper()
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	var last *api.Status
 	for time.Now().Before(deadline) {

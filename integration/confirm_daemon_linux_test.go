@@ -149,7 +149,7 @@ func TestDaemonGoesBackByItself(t *testing.T) {
 	b := betweenDaemon(r)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	b.killBeforeConfirm(r.path("journal"), "2s")
+	b.killBeforeConfirm(r.path("journal"), "5s") // until then each switch has its change and is confirmed
 	a.await("that it is as before", waits)
 	if r.hasTable(1) {
 		t.Error("its rules are still there")

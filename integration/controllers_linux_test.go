@@ -98,7 +98,7 @@ func (c *controllers) owner(among ...int) int {
 		}
 		select {
 		case <-c.t.Context().Done():
-		case <-time.After(5 * time.Millisecond): // between looks
+		case <-time.After(20 * time.Millisecond): // between looks
 		}
 	}
 	c.t.Fatalf("none of the controllers %v owns the switch", among)

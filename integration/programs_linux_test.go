@@ -18,7 +18,7 @@ var csig, csigController string
 // build builds both into a folder. With the race detector they share the build cache with this test, and
 // their own races are found.
 func build(dir string, race bool) error {
-	args, cgo := []string{"build", "-o", dir}, "CGO_ENABLED=0" // as it is released
+	args, cgo := []string{"build", "-ldflags=-s -w", "-o", dir}, "CGO_ENABLED=0" // as it is released
 	if race {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}

@@ -54,7 +54,7 @@ func (b *bed) agentWith(t *testing.T, caps, file string, until func(*api.Status)
 	go func() { ended <- cmd.Wait() }()
 	client := api.NewClient(socket)
 	defer client.Close()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
