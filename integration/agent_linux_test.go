@@ -256,11 +256,11 @@ func TestKilledAgentFallsBackAndRestartTakesOver(t *testing.T) {
 // over the schedule's period, writes before the lease of the one before ends: every frame has a value.
 func TestQuickRestartShowsNoFallback(t *testing.T) {
 	t.Parallel()
-	const load, every, restarts = roomy, 500 * time.Millisecond, 4
+	const load, every, restarts = roomy, time.Second, 3
 	b := newBed(t, quantize.Draft00)
 	b.pace(every)
 	b.setLoad(t, load)
-	a := b.start(t)
+	a := b.start(t, "--no-self-test")
 	p := b.probes(t)
 	p.stream()
 	lease := time.Duration(a.await("a lease", func(s *api.Status) bool { return s.LeaseNS > 0 && first(s).State == api.StateLive }).LeaseNS)
@@ -275,7 +275,7 @@ func TestQuickRestartShowsNoFallback(t *testing.T) {
 		}
 		killed := time.Now()
 		_ = a.signal(syscall.SIGKILL)
-		a = b.start(t)
+		a = b.start(t, "--no-self-test")
 		a.live()
 		quick := time.Since(killed) < lease-every // the lease was renewed an interval before, at worst
 		fell, silent := false, false

@@ -53,7 +53,8 @@ func TestController(t *testing.T) {
 	failed := sonic1.await("that a cycle failed", func(s *api.Status) bool { return s.Cycle.Failed > 0 })
 	before := vs1.await("that it answers", live)
 	after := vs1.await("that it goes on beside it", cycles(before.Cycle.Count+10))
-	if skipped := after.Cycle.Skipped - before.Cycle.Skipped; skipped > 2 || after.Cycle.Failed > before.Cycle.Failed {
+	// One that waited for it each time would skip five ticks a cycle and more; a busy machine skips some.
+	if skipped := after.Cycle.Skipped - before.Cycle.Skipped; skipped > 20 || after.Cycle.Failed > before.Cycle.Failed {
 		t.Errorf("beside a switch that hangs %d ticks were skipped and %d cycles failed", skipped, after.Cycle.Failed-before.Cycle.Failed)
 	}
 	e.redis.Freeze(false)
