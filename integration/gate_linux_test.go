@@ -25,7 +25,8 @@ func (r *row) filter(nth int, port, match string) {
 	}
 }
 
-// The gate sends full-size frames with their tags over the links of each wave.
+// The gate sends full-size frames with their tags over the links of each wave. A canary that loses frames
+// stops the plan there; the rollback leaves nothing.
 func TestGateProbesLinks(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
@@ -47,6 +48,12 @@ func TestGateProbesLinks(t *testing.T) {
 	r.want(0, "rollback", r.path("plan.journal"))
 	r.wantRules(before, "after the rollback")
 
+	out, code := r.csig("apply", r.path("plan"), "--soak", "20ms", "--journal", r.path("bad"), "--check", `sh,-c,case $CSIG_WAVE in ready/canary) echo frames are lost; exit 1;; esac`)
+	if code != 1 || !strings.Contains(out, "gate CLOSED") || !strings.Contains(out, "frames are lost") || !strings.Contains(out, "csig rollback") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	r.want(0, "rollback", r.path("bad"))
+	r.wantRules(before, "after the rollback of a bad canary")
 }
 
 // Daemons send the gate's frames as well as csig itself does, over whatever

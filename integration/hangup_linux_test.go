@@ -38,9 +38,10 @@ func (r *row) unread(args ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// A pipe that breaks ends neither apply nor rollback nor off in the middle of
-// a device: they go on without it.
-func TestOffAndRollOutWithoutAReader(t *testing.T) {
+// A login that is lost ends csig apply in an orderly way: nothing is left half done. A pipe that breaks ends
+// neither apply nor rollback nor off in the middle of a device: they go on without it. Another csig off
+// finds nothing, and does no harm.
+func TestHungUpAndWithoutAReader(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -48,6 +49,8 @@ func TestOffAndRollOutWithoutAReader(t *testing.T) {
 	r := newRow(t, 3)
 	before := r.rulesets()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
+	r.hungUp()
+	r.wantRules(before, "after an apply that was hung up")
 	if code := r.unread("apply", r.path("plan"), "--soak", "0s"); code != 0 {
 		t.Fatalf("apply: exit code %d", code)
 	}
@@ -61,34 +64,33 @@ func TestOffAndRollOutWithoutAReader(t *testing.T) {
 		t.Fatalf("off: exit code %d", code)
 	}
 	r.wantRules(before, "after csig off")
+	if out := r.want(0, "off", "-i", r.fleet); !strings.Contains(out, "  s2 done") {
+		t.Errorf("the output of another csig off:\n%s", out)
+	}
+	r.wantRules(before, "after another csig off")
 }
 
-// A login that is lost is an orderly end: nothing is left half done.
-func TestRollOutHungUp(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newRow(t, 3)
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	cmd := r.command("apply", r.path("plan"), "--soak", "1h")
+// hungUp sends an apply SIGHUP at its beginning.
+func (r *row) hungUp() {
+	r.t.Helper()
+	cmd := r.command("apply", r.path("plan"), "--soak", "1h", "--journal", r.path("hung up"))
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(pipe).ReadString('\n'); err != nil { // it is at work
-		t.Error(err)
+		r.t.Error(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, pipe) // to its end
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(log.String(), "csig: terminated: nothing was changed") {
-		t.Errorf("%v\n%s", err, log.String())
+		r.t.Errorf("%v\n%s", err, log.String())
 	}
 }

@@ -260,42 +260,6 @@ func TestRollOutAndBack(t *testing.T) {
 	w.end()
 }
 
-// A canary that loses frames stops the plan at the gate; the rollback leaves
-// nothing.
-func TestGateStopsABadCanary(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newRow(t, 3)
-	before := r.rulesets()
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	out, code := r.csig("apply", r.path("plan"), "--soak", "20ms", "--check", `sh,-c,case $CSIG_WAVE in ready/canary) echo frames are lost; exit 1;; esac`)
-	if code != 1 || !strings.Contains(out, "gate CLOSED") || !strings.Contains(out, "frames are lost") || !strings.Contains(out, "csig rollback") {
-		t.Errorf("exit code %d\n%s", code, out)
-	}
-	r.want(0, "rollback", r.path("plan.journal"))
-	r.wantRules(before, "after the rollback")
-}
-
-func TestOffTwice(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newRow(t, 3)
-	before := r.rulesets()
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	r.want(0, "apply", r.path("plan"), "--soak", "0s")
-	for range 2 {
-		out := r.want(0, "off", "-i", r.fleet)
-		if !strings.Contains(out, "  s2 done") {
-			t.Errorf("the output:\n%s", out)
-		}
-		r.wantRules(before, "after csig off")
-	}
-}
-
 // The process is killed at every step's beginning and end: resuming completes
 // the plan, and rolling back restores what was there. Here it is the one or the
 // other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
