@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +35,20 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
+	inLanes()
 	fabric.Tests(raceless{m}, buildPrograms)
+}
+
+// lanes is how many tests run at once, unless -parallel says: most of them wait for what they started.
+const lanes = 4
+
+func inLanes() {
+	flag.Parse()
+	given := runtime.GOMAXPROCS(0) >= lanes
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(lanes)) // a number
+	}
 }
 
 // bed is one switch between two hosts, with a third that loads the way to h2:

@@ -42,8 +42,8 @@ func buildPrograms() (remove func(), err error) {
 	err = build(dir, raceDetector)
 	if err == nil && raceDetector {
 		// A process writes there as any user.
-		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(racesDir(), 0o700), os.Chmod(racesDir(), 0o777))
-		os.Setenv("GORACE", os.Getenv("GORACE")+" exitcode="+fmt.Sprint(raceExit)+" log_path="+filepath.Join(racesDir(), "race"))
+		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(racesDir(), 0o700), os.Chmod(racesDir(), 0o777),
+			os.Setenv("GORACE", fmt.Sprintf("%s exitcode=%d log_path=%s", os.Getenv("GORACE"), raceExit, filepath.Join(racesDir(), "race"))))
 	}
 	if err != nil {
 		remove()
@@ -89,7 +89,7 @@ func races(pattern string) string {
 			continue // another test's, which has read it
 		}
 		fmt.Fprintf(&all, "%s: %s%v\n", filepath.Base(name), text, err)
-		os.Remove(name)
+		_ = os.Remove(name) // it is printed twice, at worst
 	}
 	return all.String()
 }

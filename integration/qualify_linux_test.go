@@ -74,6 +74,7 @@ func (b *bench) report() *qualify.Report {
 
 // TestQualify: the command, from the calibration to a fleet file with the facts.
 func TestQualify(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if _, _, err := b.bed.Fabric.Connect(fabric.End{Node: b.bed.Host, Port: "x1"}, fabric.End{Node: b.bed.Host, Port: "x2"}, 1700); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ devices:
 // TestQualifyOVS: of Open vSwitch, as docs/ovs.md sets it up, the bench finds what the
 // driver says of it, and nothing else.
 func TestQualifyOVS(t *testing.T) {
+	t.Parallel()
 	var f fabric.Fabric
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
