@@ -229,8 +229,8 @@ func TestLongDaemonArmed(t *testing.T) {
 			go b.cut() // not from within what it ends
 			return true
 		})
-		out := r.want(1, "apply", r.path("plan"), "--soak", "0s", "--revert", "3s", "--journal", r.path("cut"))
-		if !strings.Contains(out, "it auto-reverts within 3s to what it had before") {
+		out := r.want(1, "apply", r.path("plan"), "--soak", "0s", "--revert", "8s", "--journal", r.path("cut"))
+		if !strings.Contains(out, "it auto-reverts within 8s to what it had before") {
 			t.Errorf("the output lacks what happens to s2:\n%s", out)
 		}
 		b.meet(nil)
