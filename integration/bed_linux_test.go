@@ -359,6 +359,9 @@ func first(s *api.Status) api.Port {
 	return s.Ports[0]
 }
 
+// live reports whether the first port advertises what was measured.
+func live(s *api.Status) bool { return first(s).State == api.StateLive }
+
 // live waits until the port advertises a measured value.
 func (a *agent) live() {
 	a.t.Helper()

@@ -105,7 +105,6 @@ func TestLongLostOwnerOfABridge(t *testing.T) {
 		c.start(i)
 	}
 	any := func(*api.Status) bool { return true }
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	c.owner(0, 1, 2)
 	c.driven("the start", "vs1", 2*patience, any, 0, 1, 2)
 	up := filepath.Join(c.dir, "up.plan")
@@ -133,7 +132,6 @@ func TestLongLostOwnerOfABridge(t *testing.T) {
 func TestLongLostAgentOfABridge(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t, "ClientAliveInterval 1", "ClientAliveCountMax 3")
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	var ops [2]*operator
 	var where [2]*agent
 	for i := range ops {

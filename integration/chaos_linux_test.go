@@ -194,10 +194,8 @@ func (c *chaos) unstripped() {
 			}
 			return false
 		}
-		for end := time.Now().Add(patience); !tagged(p.take(time.Now())); <-time.After(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				c.t.Fatalf("%s still removes tags", p.hop.name)
-			}
+		if !within(patience, func() bool { return tagged(p.take(time.Now())) }) {
+			c.t.Fatalf("%s still removes tags", p.hop.name)
 		}
 	}
 }

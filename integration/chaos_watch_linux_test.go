@@ -146,10 +146,8 @@ func (c *chaos) atRest() (list []resources) {
 		from[i] = len(h.held())
 	}
 	for i, h := range c.hops {
-		for end := time.Now().Add(patience); len(h.held()) < from[i]+4; <-time.After(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				c.t.Fatalf("the agent of %s is not watched", h.name)
-			}
+		if !within(patience, func() bool { return len(h.held()) >= from[i]+4 }) {
+			c.t.Fatalf("the agent of %s is not watched", h.name)
 		}
 		rest := h.held()[from[i]:]
 		r := rest[len(rest)-1]

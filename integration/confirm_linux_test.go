@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/csig-agent/csig/vendors"
 )
@@ -55,11 +54,8 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 		if !stopped && strings.Contains(lines.Text(), `"event":"armed"`) && strings.Contains(lines.Text(), `"device":"s2"`) {
 			stopped = true
 			r.signal(cmd.Process, syscall.SIGSTOP)
-			for deadline := time.Now().Add(patience); errors.As(a.client.PendingRevert(t.Context()), new(*vendors.PendingRevertError)); time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Error("it does not revert")
-					break
-				}
+			if !within(patience, func() bool { return !errors.As(a.client.PendingRevert(t.Context()), new(*vendors.PendingRevertError)) }) {
+				t.Error("it does not revert")
 			}
 			r.signal(cmd.Process, syscall.SIGCONT)
 		}

@@ -72,12 +72,12 @@ func TestLongControllerFaults(t *testing.T) {
 			kinds = []string{"killed", "stopped", "cut off", "full", "set to another time"}
 			random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 			for _, device := range besideNames {
-				c.driven("the rest between faults", device, 2*patience, func(s *api.Status) bool { return first(s).State == api.StateLive }, 0, 1, 2)
+				c.driven("the rest between faults", device, 2*patience, live, 0, 1, 2)
 			}
 		}
 		c.setLoad(0)
 		owner = c.owner(0, 1, 2)
-		c.where[owner].await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
+		c.where[owner].await("that its port is live", live)
 		victim := owner
 		if random.IntN(4) == 0 { // one that owns nothing
 			victim = others(owner)[random.IntN(2)]
@@ -120,7 +120,7 @@ func TestLongControllerFaults(t *testing.T) {
 		if victim == owner {
 			c.written(what, fallsBack)
 			next := c.owner(others(victim)...)
-			c.where[next].await(what, func(s *api.Status) bool { return first(s).State == api.StateLive })
+			c.where[next].await(what, live)
 			c.written(what, ofAgent)
 			took["hw1"] = append(took["hw1"], time.Since(begin))
 		} else {
@@ -213,7 +213,7 @@ func (c *controllers) fullDisk(what string, victim int) (moved bool) {
 		c.written(what, func(int) bool { return true })
 	}
 	next := c.owner(0, 1, 2)
-	c.where[next].await(what, func(s *api.Status) bool { return first(s).State == api.StateLive })
+	c.where[next].await(what, live)
 	c.written(what, ofAgent)
 	if err := os.Remove(ballast); err != nil {
 		c.t.Fatal(err)
@@ -257,7 +257,7 @@ func (c *controllers) quiet(what string) (owner int) {
 func (c *controllers) anotherTime(what string, victim int, by time.Duration) {
 	c.t.Helper()
 	owner := c.quiet(what)
-	c.where[owner].await(what, func(s *api.Status) bool { return first(s).State == api.StateLive })
+	c.where[owner].await(what, live)
 	c.t.Logf("%s: %v", what, by)
 	s, err := c.where[owner].client.Status(c.t.Context())
 	if err != nil {

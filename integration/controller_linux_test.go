@@ -19,7 +19,6 @@ func TestController(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
 	run, dir, fleet := e.op.run, e.op.dir, e.op.fleet
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	cycles := func(n uint64) func(*api.Status) bool { return func(s *api.Status) bool { return s.Cycle.Count > n } }
 
 	both := e.op.controller("vs1", "sonic1")

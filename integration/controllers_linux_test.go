@@ -116,7 +116,6 @@ func TestLongControllers(t *testing.T) {
 	for i := range c.ops {
 		c.start(i)
 	}
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 
 	first := c.owner(0, 1, 2)
 	up := filepath.Join(c.dir, "up.plan")

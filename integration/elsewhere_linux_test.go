@@ -86,7 +86,7 @@ func TestLongAgentsElsewhere(t *testing.T) {
 	}
 	has(false)
 	run(0, "apply", filepath.Join(dir, "up.plan"), "--soak", "50ms")
-	vs1.await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	vs1.await("that its port is live", live)
 	sonic1.await("that it reads its port", func(s *api.Status) bool { return s.Cycle.Count > 2 }) // whose counters rest
 	has(true)
 	run(0, "plan", "-i", fleet)
@@ -101,7 +101,7 @@ func TestLongAgentsElsewhere(t *testing.T) {
 	}
 	_ = vs1.signal(syscall.SIGTERM)
 	vs1 = start("vs1")
-	vs1.await("that its port is live again", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	vs1.await("that its port is live again", live)
 
 	// One hangs: csig off reaches the switch itself, and the agent finds the mark here.
 	if err := vs1.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -67,7 +67,6 @@ func TestLongFormerLogin(t *testing.T) {
 	plan := filepath.Join(ops[0].dir, "up.plan")
 	ops[0].run(2, "plan", "-i", ops[0].fleet, "-o", plan)
 	ops[0].run(0, "apply", plan, "--soak", "50ms")
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	where[0].await("that its port is live", live)
 
 	former := map[*clitest.Login]bool{}

@@ -21,7 +21,6 @@ func TestLongNextOwnerGoesBack(t *testing.T) {
 	for i := range c.ops {
 		c.start(i)
 	}
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	of6 := func(tci int) bool { return tci&0x7f == 6 && tci>>7 < 31 }
 	file := func(name string) string { return filepath.Join(c.dir, name) }
 	text, err := os.ReadFile(c.ops[0].fleet)

@@ -136,14 +136,9 @@ func (h *hardware) leaves(to int) int {
 // until sends frames to a port until one leaves as wanted.
 func (h *hardware) until(what string, to int, is func(tci int) bool) {
 	h.t.Helper()
-	for limit := time.Now().Add(patience); ; {
-		got := h.leaves(to)
-		if is(got) {
-			return
-		}
-		if time.Now().After(limit) {
-			h.t.Fatalf("%s: it leaves with %04x", what, got)
-		}
+	got := 0
+	if !within(patience, func() bool { got = h.leaves(to); return is(got) }) {
+		h.t.Fatalf("%s: it leaves with %04x", what, got)
 	}
 }
 

@@ -64,12 +64,8 @@ func TestLLDP(t *testing.T) {
 		port, agentX := uint16(snmpdPort+i), filepath.Join(t.TempDir(), "agentx")
 		startSnmpd(t, n, port, nil, fmt.Sprintf("sysName s%d.example.net\nmaster agentx\nagentXSocket unix:%s\n", i+1, agentX))
 		relayUDP(t, here, n, port)
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			if _, err := os.Stat(agentX); err == nil {
-				break
-			} else if time.Now().After(end) {
-				t.Fatalf("snmpd opens no socket for subagents: %v", err)
-			}
+		if !within(patience, func() bool { _, err := os.Stat(agentX); return err == nil }) {
+			t.Fatal("snmpd opens no socket for subagents")
 		}
 		startLLDPD(t, n, fmt.Sprintf("s%d.example.net", i+1), agentX)
 	}

@@ -142,10 +142,8 @@ func (m *mixture) now() uint32 { return m.sent.Load() + 1 }
 // pass waits until some more frames have been sent.
 func (m *mixture) pass() {
 	m.t.Helper()
-	for until, deadline := m.sent.Load()+60, time.Now().Add(patience); m.sent.Load() < until; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatal("no frames are sent any more")
-		}
+	if until := m.sent.Load() + 60; !within(patience, func() bool { return m.sent.Load() >= until }) {
+		m.t.Fatal("no frames are sent any more")
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 func TestLongOffEverywhere(t *testing.T) {
 	t.Parallel()
 	c := newControllers(t, 2*time.Second, controllersText)
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	startAll := func() {
 		for i := range c.ops {
 			c.start(i)

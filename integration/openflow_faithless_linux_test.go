@@ -106,7 +106,7 @@ func TestOpenFlowAnswersLate(t *testing.T) {
 	plan := filepath.Join(h.dir, "up.plan")
 	h.run(2, "plan", "-i", h.fleet, "-o", plan)
 	h.run(0, "apply", plan, "--soak", "50ms")
-	a.await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	a.await("that its port is live", live)
 	every(t, period/10, func(int) { // each cycle changes buckets
 		if s, err := a.client.Status(t.Context()); err == nil {
 			h.setLoad([]int{60, 1400}[s.Cycle.Count%2])
@@ -140,13 +140,11 @@ func TestOpenFlowAnswersLate(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d frames had the fallback", frames, of)
-	for end := time.Now().Add(patience); ; {
-		out := strings.Join(strings.Fields(h.run(0, "assess", "-i", h.fleet)), " ")
-		if strings.Contains(out, "make its schedule longer") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("csig assess:\n%s", out)
-		}
+	var out string
+	if !within(patience, func() bool {
+		out = strings.Join(strings.Fields(h.run(0, "assess", "-i", h.fleet)), " ")
+		return strings.Contains(out, "make its schedule longer")
+	}) {
+		t.Fatalf("csig assess:\n%s", out)
 	}
 }

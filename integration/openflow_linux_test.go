@@ -59,7 +59,7 @@ func TestOpenFlowSwitch(t *testing.T) {
 	plan := filepath.Join(h.dir, "up.plan")
 	warns("plan", h.run(2, "plan", "-i", h.fleet, "-o", plan))
 	h.run(0, "apply", plan, "--soak", "50ms")
-	a.await("that its port is live", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	a.await("that its port is live", live)
 	h.until("an agent runs", 2, ofAgent)
 	if got := h.leaves(3); got != -1 {
 		t.Errorf("a port that strips: %04x", got)
@@ -90,7 +90,7 @@ func TestOpenFlowSwitch(t *testing.T) {
 	_ = a.signal(syscall.SIGKILL)
 	h.until("the agent was killed", 2, fallsBack)
 	a = h.agent("hw1")
-	a.await("that its port is live again", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	a.await("that its port is live again", live)
 	h.until("another agent runs", 2, ofAgent)
 
 	// The switch restarts without its flows: in the first cycle that reaches it the agent writes

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	bpf "github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -277,14 +276,12 @@ func (f *fakes) killed(before, after map[string]string, nth func(kill int) int, 
 		kills++
 		for name := range f.config {
 			is := ""
-			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the agent completes what it was told to
+			if !within(patience, func() bool { // the agent completes what it was told to
+				e := last[name]
 				is = f.config[name]()
-				if e := last[name]; is == before[name] && !ends(e) || is == after[name] && (e != "" || first[0] == "off") {
-					break
-				}
-				if time.Now().After(deadline) {
-					f.t.Fatalf("csig %s, kill %d: device %s, last event %q:\n%s", first[0], kills, name, last[name], is)
-				}
+				return is == before[name] && !ends(e) || is == after[name] && (e != "" || first[0] == "off")
+			}) {
+				f.t.Fatalf("csig %s, kill %d: device %s, last event %q:\n%s", first[0], kills, name, last[name], is)
 			}
 		}
 		cmd = f.command(again...)

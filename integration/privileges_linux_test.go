@@ -115,16 +115,15 @@ func TestLongSecretCommandsHaveNoCapabilities(t *testing.T) {
 		Community: inventory.Secret{Command: []string{"/bin/sh", "-c", "cp /proc/self/status " + seen + ".new && mv " + seen + ".new " + seen + " && echo public"}},
 	}}
 	b.start(t, "--no-self-test")
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		text, err := os.ReadFile(seen)
-		if err == nil {
-			if got, want := privileges(text), "0000000000000000 0000000000000000 1"; got != want {
-				t.Errorf("the command has %s, want %s", got, want)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the command does not run")
-		}
+	var text []byte
+	if !within(patience, func() bool {
+		var err error
+		text, err = os.ReadFile(seen)
+		return err == nil
+	}) {
+		t.Fatal("the command does not run")
+	}
+	if got, want := privileges(text), "0000000000000000 0000000000000000 1"; got != want {
+		t.Errorf("the command has %s, want %s", got, want)
 	}
 }

@@ -149,7 +149,6 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 		}
 	}
 	before := b.ruleset(t)
-	live := func(s *api.Status) bool { return first(s).State == api.StateLive }
 	works := func(caps []string) bool {
 		tested := false
 		ok := true
@@ -218,16 +217,14 @@ func TestLapseIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.probes(t)
-	for deadline := time.Now().Add(patience); ; {
+	if !within(patience, func() bool {
 		if _, err := p.tx.Send(quantize.MinABW); err != nil {
 			t.Fatal(err)
 		}
-		if f := p.next(); isStale(b, &f) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the lease of a stopped agent does not end")
-		}
+		f := p.next()
+		return isStale(b, &f)
+	}) {
+		t.Fatal("the lease of a stopped agent does not end")
 	}
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -250,8 +250,7 @@ func TestRollOutAndBack(t *testing.T) {
 	if text, err := r.switches[2].Command("nft", "delete table ip keep").CombinedOutput(); err != nil {
 		t.Fatalf("the table that is not ours: %v: %s", err, text)
 	}
-	for deadline := time.Now().Add(patience); r.rulesets() != done && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-	}
+	within(patience, func() bool { return r.rulesets() == done })
 	r.wantRules(done, "once the agent has restored it")
 	r.want(0, "plan", "-i", r.fleet)
 

@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/web/webtest"
 )
@@ -18,7 +17,7 @@ func TestLongPageOfAKernelSwitch(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	b.setLoad(t, roomy)
 	a := b.start(t, "--web", "127.0.0.1:8080")
-	a.await("a live port", func(s *api.Status) bool { return first(s).State == api.StateLive })
+	a.await("a live port", live)
 	page := webtest.New(t, webtest.Options{Wrap: []string{"nsenter", fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), b.s1.FD())}}, "127.0.0.1:8080")
 	page.Open("http://127.0.0.1:8080/")
 	page.Await(`document.querySelector("#rows th")?.textContent === "s1:swp3"`)
