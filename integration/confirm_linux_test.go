@@ -39,7 +39,7 @@ func TestLongStoppedWhileArmed(t *testing.T) {
 	r := newMixedRow(t, byRow, byDaemon, byRow)
 	a := r.daemon(1)
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	cmd := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--revert", "2s", "--journal", r.path("journal"))
+	cmd := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--revert", "8s", "--journal", r.path("journal"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
