@@ -212,8 +212,8 @@ func judged(t *testing.T, all bool) {
 func TestFaults(t *testing.T)     { judged(t, false) }
 func TestLongFaults(t *testing.T) { judged(t, true) }
 
-// TestEveryTag has rewrite try all 65,536 tags.
-func TestEveryTag(t *testing.T) {
+// TestLongEveryTag has rewrite try all 65,536 tags.
+func TestLongEveryTag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := labBench(t, memory.Faults{}, 2)
 		b.Every = 0
