@@ -78,7 +78,7 @@ func TestLongEverySample(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"tags": TestEveryTag, "tags of OF-DPA": TestOFDPAEveryTag, "tags of one table": TestFlatEveryTag, "changes of one table": TestFlatAnyOrder,
 		"setups": TestSetupsInAnyOrder, "setups of one table": TestFlatAnySetup, "cuts": TestCutUpdate, "crashes": TestCrash, "crashes of one table": TestFlatCrash,
-		"tags of a real switch": TestMemoryIsLikeOpenVSwitch,
+		"tags of a real switch": TestMemoryIsLikeOpenVSwitch, "flows that are not read": TestRemoveUnread,
 	} {
 		t.Run(name, test)
 	}
