@@ -304,7 +304,7 @@ func TestObjectsAreBounded(t *testing.T) {
 		}
 		type1()
 		most, cost := 0, 0
-		for i := range clitest.Some(10_000) {
+		for i := range clitest.Some(4_000) {
 			u := to([]string{xge1, xge2}[i&1], uint8(i*7%31))
 			u[0].Intents[0].LM, u[0].Intents[1].LM = uint16(1+i/31%60), uint16(1+i/1000%60)
 			if _, err := d.give(t.Context(), &u[0]); err != nil {
