@@ -83,13 +83,14 @@ func TestLongPageOfALargeFleet(t *testing.T) {
 
 	// What is drawn again with each event, in the browser's own time: the quickest of several, as
 	// other programs hold some of them up.
-	const draws = `performance.getEntriesByType("measure").filter((m) => m.name === "draw").map((m) => m.duration)`
+	const draw = `performance.getEntriesByType("measure").filter((m) => m.name === "draw").at(-1)`
+	took := webtest.Eval[float64](b, draw+".duration")
 	for load := range uint64(3) {
-		n := webtest.Eval[int](b, draws+".length")
+		last := webtest.Eval[float64](b, draw+".startTime")
 		a.set("dc1-leaf-01", "Ethernet4", loaded(100e9, load*1e9))
-		b.Await(fmt.Sprintf("%s.length > %d", draws, n))
+		b.Await(fmt.Sprintf("%s.startTime > %f", draw, last+0.01)) // it is kept to the microsecond
+		took = min(took, webtest.Eval[float64](b, draw+".duration"))
 	}
-	took := webtest.Eval[float64](b, draws+`.sort((a, b) => a - b)[0]`)
 	t.Logf("the quickest drawing took %.1f ms", took)
 	if took > 1000 {
 		t.Errorf("drawing 400 ports takes %.0f ms", took)
