@@ -222,10 +222,13 @@ func TestAggregateFixed(t *testing.T) {
 	l.configured(map[string]string{"PortChannel7": "", "Ethernet4": "0x88a8"})
 	l.refused(l.cycle("Ethernet0"), "LAG_TPID_CAPABLE", "Ethernet0")
 
-	l = newLagLab(t, sonictest.R202405, "Ethernet0", "Ethernet4")
+	l = newLagLab(t, sonictest.R202405, "Ethernet0")
 	l.sw.NoTeammgrd = true
 	l.sw.Join("PortChannel7", "Ethernet0")
-	l.cfg.Patience = 100 * time.Millisecond
+	if err := l.listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.cfg.Patience = 100 * time.Millisecond // with teammgrd alone: orchagent has the session's
 	err = l.Apply(t.Context(), l.setup())
 	var pe *vendors.PortError
 	if got := portErrors(err); len(got) != 1 || !errors.As(err, &pe) || pe.Port != "Ethernet0" || !strings.Contains(err.Error(), "is teammgrd running?") {

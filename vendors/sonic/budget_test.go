@@ -94,7 +94,7 @@ func TestSlowCycle(t *testing.T) {
 	us := allTo(names, 0)
 	l.expect(us)
 	left := len(names)
-	for range 20 {
+	for t.Context().Err() == nil {
 		l.checked = time.Now() // it has just looked at the switch
 		end := time.Now().Add(cyclePatience * l.cfg.Patience)
 		done.Store(0)
@@ -126,7 +126,6 @@ func TestSlowCycle(t *testing.T) {
 		}
 		left = len(got)
 	}
-	t.Fatalf("%d ports are left after 20 cycles", left)
 }
 
 // TestLateAnswer: an answer to an earlier operation on the same row that comes late
