@@ -68,6 +68,7 @@ type Driver struct {
 	known        vendors.Knowledge
 	checked      time.Time     // when the bridge was read
 	glanceWait   time.Duration // glanceFor; tests wait longer
+	askWait      time.Duration // patience; tests that read what is far too long wait longer
 	othersReadAt time.Time     // when the flows of other applications were read
 	passed       error         // why frames do not come to csig's tables, as it was then
 	said         conditions    // that we told of last
@@ -139,7 +140,7 @@ func Open(cfg Config) (*Driver, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
 	}
-	return &Driver{cfg: cfg, instance: rand.Uint32(), glanceWait: glanceFor}, nil
+	return &Driver{cfg: cfg, instance: rand.Uint32(), glanceWait: glanceFor, askWait: patience}, nil
 }
 
 // Close ends the driver's connections. What is programmed stays, until its

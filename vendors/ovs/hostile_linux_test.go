@@ -49,6 +49,8 @@ func TestHostileDatabase(t *testing.T) {
 			wait := soon
 			if tc.Want == ovstest.Slow {
 				wait = 300 * time.Millisecond
+			} else {
+				d.askWait = soon
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("no answer in time"))
 			defer cancel()

@@ -36,7 +36,7 @@ func (d *Driver) ask(ctx context.Context) {
 	if d.late != nil {
 		return
 	}
-	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("no answer for %v", patience))
+	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), d.askWait, fmt.Errorf("no answer for %v", d.askWait))
 	q := &question{asked: time.Now(), answer: make(chan answer, 1), stop: stop}
 	d.late = q
 	a := answer{owner: d.owner, bare: d.bare}
