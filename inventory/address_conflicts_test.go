@@ -109,7 +109,7 @@ func TestForeignFilesAreNotShown(t *testing.T) {
 	for name, text := range map[string]string{
 		"shadow": shadow, "binary": "\x7fELF\x00SECRET\xff", "yaml": "password: SECRET\n", "broken": "a: {SECRET\n", "latin": "SECR\xe4ET SECRET\n", "list": "- SECRET\n",
 		"include.yaml": strings.Replace(good, "devices:", "include: [shadow, binary, yaml, broken, latin, list]\ndevices:", 1),
-		"name.yaml":    strings.Replace(good, "name: s1", "name: \""+strings.Repeat("a", 3<<20)+"SECRET"+strings.Repeat("a", 1<<19)+"\"", 1),
+		"name.yaml":    strings.Replace(good, "name: s1", "name: \""+strings.Repeat("a", 3<<20/shorter)+"SECRET"+strings.Repeat("a", 1<<19/shorter)+"\"", 1),
 		"escape.yaml":  strings.Replace(good, "platform: linux", `platform: "\e]0;evil\a\u202e"`, 1),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -162,8 +162,11 @@ func TestSlipsShowNoSecret(t *testing.T) {
 		if within(text, at, planted) {
 			continue
 		}
-		for _, slip := range []string{"", " ", "\n", "\t", "{", "}", "]", ":", ",", "\"", "'", "#", " #", "&", "*", "!", "|", "-", "x", "? "} {
+		for n, slip := range []string{"", " ", "\n", "\t", "{", "}", "]", ":", ",", "\"", "'", "#", " #", "&", "*", "!", "|", "-", "x", "? "} {
 			for i, one := range []string{text[:at] + slip + text[at+1:], text[:at] + slip + text[at:]} {
+				if shorter > 1 && (at+n)%4 > 0 {
+					continue
+				}
 				if i == 0 && slip != "" && text[at] != ':' && text[at] != ' ' {
 					continue // one key for another only where it matters most
 				}

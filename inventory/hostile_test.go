@@ -8,6 +8,22 @@ import (
 	"time"
 )
 
+// shorter is by how much the huge texts of these tests are shorter than those of TestLongHuge: each is longer
+// than any limit that csig sets.
+var shorter = 16
+
+// TestLongHuge has the tests read their huge texts in full.
+func TestLongHuge(t *testing.T) {
+	defer func(n int) { shorter = n }(shorter)
+	shorter = 1
+	for name, test := range map[string]func(*testing.T){
+		"hostile files": TestHostileFiles, "odd files": TestOddFiles, "foreign files": TestForeignFilesAreNotShown,
+		"above linear": TestNothingAboveLinear, "slips": TestSlipsShowNoSecret, "allocation": TestAllocationOnPaths,
+	} {
+		t.Run(name, test)
+	}
+}
+
 // TestHostileFiles reads files made to exhaust a reader: refused with a place in the
 // file, and where a bound is what keeps them cheap, by that bound.
 func TestHostileFiles(t *testing.T) {
@@ -26,7 +42,7 @@ func TestHostileFiles(t *testing.T) {
 	good, _, _ := strings.Cut(good, "devices:")
 	bomb := good + "devices:\n  - &d {name: s1, platform: linux, ports: &p [&q {name: a, lm: {" + fields.String() + "}}, " + repeat(300, "*q") + "]}\n" + strings.Repeat("  - *d\n", 300)
 
-	const n = 1 << 16
+	n := 1 << 16 / shorter
 	rows := []struct{ name, text, want string }{
 		{"billion laughs", laughs, `unknown key`},
 		{"billion laughs in the format", bomb, `has no field "f0"`},
@@ -55,22 +71,22 @@ func TestHostileFiles(t *testing.T) {
 		{"endless empty keys in braces", "{" + strings.Repeat("a,", n) + "}", `values are empty`},
 		{"endless empty keys in many braces", "[" + strings.Repeat("{a,b,c},", n/4) + "]", `values are empty`},
 		{"endless open ends in brackets", "[" + strings.Repeat("a:,", n) + "]", `found a list`},
-		{"keys beyond number", manyKeys(20_000), `keys in one mapping`},
-		{"keys beyond number, in many mappings", strings.Repeat("- "+strings.ReplaceAll(strings.TrimSpace(manyKeys(1000)), "\n", "\n  ")+"\n", 100), `found a list`},
+		{"keys beyond number", manyKeys(20_000 / shorter), `keys in one mapping`},
+		{"keys beyond number, in many mappings", strings.Repeat("- "+strings.ReplaceAll(strings.TrimSpace(manyKeys(1000)), "\n", "\n  ")+"\n", 100/shorter), `found a list`},
 		{"endless commas", "[" + strings.Repeat(",", n) + "]", `YAML syntax`},
 		{"endless documents", strings.Repeat("---\n", n), `empty`},
 		{"endless directives", strings.Repeat("%a\n", n), `YAML syntax`},
 		{"endless comments", strings.Repeat("# a\n", n), `empty`},
 		{"endless empty lines", strings.Repeat("\n", n), `empty`},
-		{"a staircase", staircase(2500), `nested more`},
-		{"a long word", "format: " + strings.Repeat("a", 4<<20-64), `not a fleet format`},
+		{"a staircase", staircase(2500 / shorter), `nested more`},
+		{"a long word", "format: " + strings.Repeat("a", (4<<20-64)/shorter), `not a fleet format`},
 		{"a long line of errors", good + "devices: [" + repeat(n, "1") + "]", `found "1"`},
 		{"too long", strings.Repeat("a", MaxFileSize+1), `at most 4194304`},
 		{"a long text in quotes", `format: "` + strings.Repeat(`\x41`, n) + `"`, `not a fleet format`},
 		{"a long block of text", "format: |\n" + strings.Repeat("  a\n", n), `found a block of text`},
 		{"endless quotes", strings.Repeat(`"`, n), `YAML syntax`},
 		{"endless apostrophes", strings.Repeat(`'`, n+1), `YAML syntax`},
-		{"wrong ports", good + "devices:\n  - name: s1\n    platform: linux\n    ports:\n" + strings.Repeat("      - {nam: 1, spd: 2}\n", 10_000), `unknown key "nam"`},
+		{"wrong ports", good + "devices:\n  - name: s1\n    platform: linux\n    ports:\n" + strings.Repeat("      - {nam: 1, spd: 2}\n", 10_000/shorter), `unknown key "nam"`},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -144,9 +144,9 @@ func TestParseSchedule(t *testing.T) {
 	}
 }
 
-// TestLongestGap walks schedules instant by instant, as cron does, and compares
+// TestGapIsTheLongest walks schedules instant by instant, as cron does, and compares
 // the longest gap seen in a leap year and the next.
-func TestLongestGap(t *testing.T) {
+func TestGapIsTheLongest(t *testing.T) {
 	field := func(values ...string) *rapid.Generator[string] { return rapid.SampledFrom(values) }
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join([]string{
