@@ -19,12 +19,21 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestLongSnmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
+// TestLongOnTime are tests that see what is late, so that they run beside each other alone.
+func TestLongOnTime(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){"snmpd": snmpdAgainstTheKernel, "snmpd that restarts": snmpdRestartAgainstTheKernel, "alerts": alerts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// snmpdAgainstTheKernel reads a loaded switch each second through net-snmp, as
 // v2c and v3, in spite of its cache of 3 s; through one that refreshes on a
 // timer of its own; and with the agent itself in shadow mode. All at once, since it
 // takes a minute and more.
-func TestLongSnmpdAgainstTheKernel(t *testing.T) {
-	t.Parallel()
+func snmpdAgainstTheKernel(t *testing.T) {
 	const (
 		learning = 25 * time.Second // the first refreshes: there may be one in 5 s
 		minute   = 60 * time.Second
@@ -80,10 +89,9 @@ func TestLongSnmpdAgainstTheKernel(t *testing.T) {
 	t.Run("the agent", func(t *testing.T) { checkShadow(t, shadow) })
 }
 
-// TestLongSnmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
+// snmpdRestartAgainstTheKernel stops snmpd for a while, more than once, under a
 // steady load: no window before or after may be off, and none reaches over the outage.
-func TestLongSnmpdRestartAgainstTheKernel(t *testing.T) {
-	t.Parallel()
+func snmpdRestartAgainstTheKernel(t *testing.T) {
 	const settle = 13 * time.Second // enough refreshes for windows
 	s := newPolledSwitch(t)
 	agent := startSnmpd(t, s.s1, snmpdPort, nil, "")

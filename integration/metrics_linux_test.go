@@ -227,10 +227,9 @@ func (p *prometheus) resolves() {
 	p.await(`ALERTS{alertstate="firing"}`, func(s []promSeries) bool { return len(s) == 0 })
 }
 
-// TestLongAlerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
+// alerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
 // and resolve when they are over.
-func TestLongAlerts(t *testing.T) {
-	t.Parallel()
+func alerts(t *testing.T) {
 	b := newBed(t, quantize.Draft00)
 	f := &frozen{last: map[string]any{}}
 	var snmpd *snmptest.Agent

@@ -14,8 +14,8 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// traceFile is how docs/counters.trace was made: go test -run TestLongSnmpdAgainstTheKernel -record FILE.
-var traceFile = flag.String("record", "", "record what TestLongSnmpdAgainstTheKernel reads as v2c into this file")
+// traceFile is how docs/counters.trace was made: go test -run TestLongOnTime -record FILE.
+var traceFile = flag.String("record", "", "record what TestLongOnTime reads as v2c into this file")
 
 // poller is the whole chain from an agent to buckets.
 type poller struct {
