@@ -1,6 +1,7 @@
 # make demo   run CSIG end to end here, on real kernel switches (needs only Go)
 # make test   everything that must hold, with the race detector
 # make long   the tests that take longer: those named TestLong…
+# make steady N=10 QUOTA=140   make test so often, with so many percent of one processor (as root)
 # make chaos FOR=30m SEED=7   what goes wrong in years, in an order that the seed gives
 # make lint   go vet and the linter; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
@@ -22,69 +23,38 @@ CLANG := clang-14 llvm-14
 
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test long chaos peers vet lint bench fuzz mutants sai-check release packages clean generate generated
+.PHONY: build demo test long steady chaos peers vet lint bench fuzz mutants sai-check release packages clean generate generated
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
 demo: build
 	./bin/csig demo
 
-# Packages that measure real time, on the kernel or against real peers: one at
-# a time, so that they do not measure each other. Those tests of theirs that mostly
-# wait run three at a time.
-KERNEL := ./integration/... ./counters/fleet
-
-# Packages that drive real switches, and mostly wait for them: three at a time, the slowest first, and
-# four tests of each.
-SWITCHES := ./qualify/... ./vendors/ebpf ./vendors/openflow/... ./vendors/ovs ./vendors/linux
-
-# The rule compiler and the simulator of refreshes start no goroutine, and the race detector makes
-# their exhaustive tests take ten times as long: it watches the compiler's quick ones.
-PURE := ./vlanrules/... ./counters/refreshtest
-
-# So are these of the command, which read and print, of the fleet file, which read huge
-# and odd ones, of drivers, which send every tag or make every change, one at a time, and of
-# clients, which read what is far too long.
-RULES := ./cmd/csig ./inventory ./vendors/sonic ./vendors/comware ./vendors/eos ./vendors/vrp ./vendors/nxos ./vendors/iosxr ./vendors/junos ./agent/api ./counters/snmp
-LONG  := TestSetupsInAnyOrder|TestBetweenLines|TestEveryTag|TestQualify$$|TestDocs|TestDocLinks|TestMixedUplinks|TestRulesJSON|TestBriefly|TestMixedFleet|TestScripts/(rules|tag|platforms|inventory|facts|cli|assess)|TestOddFiles|TestOddPlaces|TestHostileFiles|TestAllocation|TestObjectsAreBounded|TestAssessStaysReadable|TestSlipsShowNoSecret|TestAfterABreak|TestHostileDaemon|TestTooBig|TestHostileDatabase|TestFlatRemoveUnread|TestFillIsBounded|TestNothingAboveLinear
-
-# Tests that take minutes are named TestLong…, and have a target of their own.
-LATER := ^TestLong
-
-# go vet is a part of make lint. The race detector needs cgo, and so a C compiler. By itself it
-# waits a second at the end of each process, of which the tests start hundreds.
+# The race detector needs cgo, and so a C compiler. By itself it waits a second at the end of each
+# process, of which the tests start hundreds. go vet is a part of make lint.
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
-FLAGS := -vet=off -timeout 9m
+TEST := $(GO) test -json -vet=off -count=1 -timeout 25m
 
-# A run's events, by the number of its line: make prints at its end where their time went.
-SAYS = $(GO) run $(SUM) --format standard-quiet --hide-summary skipped --jsonfile bin/times/$@-$(1).json
-TIMES = $(GO) run ./integration/testtimes bin/times/$@-*.json
+# A run's events go to a file, of which make prints at its end where their time went.
+EVENTS = bin/times/$@.json
+SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format standard-quiet --hide-summary skipped --jsonfile $(EVENTS) --raw-command -- env
+TIMES  = $(GO) run ./integration/testtimes $(EVENTS)
 
-# Tests beside kernels and peers wait for them, and another program can hold all of them up.
-# Of a run in which at most three failed, without a panic or a data race, those run once more,
-# alone; what failed stays in the output. The rule compiler's have no second chance.
-TEST = $(SAYS) --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages
-
-# Many of the others wait for peers: three packages at a time, the slowest first.
 test: peers
-	@rm -rf bin/times/$@-*; mkdir -p bin/times
-	$(RACE) $(call TEST,1) "./vendors/sonic ./cmd/csig ./counters/snmp ./controller/owner ./vendors/ssh $$($(GO) list ./... | grep -vxF "$$($(GO) list $(KERNEL) $(SWITCHES) $(PURE))" | xargs)" -- $(FLAGS) -race -p 3 -skip '$(LATER)|$(LONG)'
-	$(call TEST,2) "$(SWITCHES) $(RULES)" -- $(FLAGS) -run '$(LONG)'
-	$(call SAYS,3) -- $(FLAGS) -skip '$(LATER)' $(PURE)
-	$(RACE) $(call SAYS,4) -- $(FLAGS) -race -run 'TestRandom|TestVerdicts|TestStrange' $(PURE)
-	$(RACE) $(call TEST,5) "$(SWITCHES)" -- $(FLAGS) -race -count=1 -p 2 -parallel 4 -skip '$(LATER)|$(LONG)'
-	$(RACE) $(call TEST,6) "$(KERNEL)" -- $(FLAGS) -race -count=1 -p 1 -parallel 3 -skip '$(LATER)'
+	$(SAYS) $(RACE) $(TEST) -race -skip '^TestLong' ./...
 	@$(TIMES)
 
-# Packages that mostly wait, three at a time, the slowest first; make test has the race detector on them, and on
-# integration, whose agents are processes of their own.
+# Without the race detector, which make test has on all packages: these also judge how fast csig is, and its memory.
 long: peers
-	@rm -rf bin/times/$@-*; mkdir -p bin/times
-	$(call TEST,1) "./vendors/ovs $(SWITCHES) $(RULES)" -- $(FLAGS) -count=1 -timeout 30m -p 3 -run '$(LATER)'
-	$(RACE) $(call TEST,2) "$$($(GO) list ./... | grep -vxF "$$($(GO) list $(SWITCHES) $(RULES) $(KERNEL))" | xargs)" -- $(FLAGS) -race -count=1 -timeout 30m -p 2 -run '$(LATER)'
-	CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(call TEST,3) "$(KERNEL)" -- $(FLAGS) -count=1 -timeout 50m -p 1 -parallel 3 -run '$(LATER)'
+	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) -run '^TestLong' ./...
 	cat bin/chaos.txt
 	@$(TIMES)
+
+# make test N times in a row with QUOTA percent of one processor: no test fails, only the time grows.
+N     ?= 10
+QUOTA ?= 140
+steady: peers
+	./.ci/steady $(N) $(QUOTA)
 
 # ARGS=-update draws docs/chaos.svg.
 FOR  ?= 30m

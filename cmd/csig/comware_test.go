@@ -42,13 +42,13 @@ const fallback = "\n qos apply policy csig-dead-man outbound"
 // runs: the ports fall back within the time that was stated. Then the agent continues.
 func stoppedAgent(t *testing.T, sw *comwaretest.Switch, agent *os.Process) {
 	was := false
-	ask := func(address string, _ time.Duration) bool {
+	ask := func(address string) bool {
 		is := probeAnswered(t.Context(), address, 50*time.Millisecond)
 		was = was || is
 		return is
 	}
 	for try := 0; !was && try < 100; try++ { // a busy machine
-		sw.Pass(2*time.Second, ask)
+		sw.Skip(2*time.Second, ask)
 	}
 	if !was || strings.Contains(sw.Running(), fallback) {
 		t.Errorf("an agent that runs answers a probe: %t, and its ports have not fallen back:\n%s", was, sw.Running())
@@ -57,7 +57,7 @@ func stoppedAgent(t *testing.T, sw *comwaretest.Switch, agent *os.Process) {
 		t.Fatal(err)
 	}
 	was = false
-	sw.Pass(24*time.Second, ask)
+	sw.Skip(24*time.Second, ask)
 	if was || !strings.Contains(sw.Running(), fallback) {
 		t.Errorf("a stopped agent answers a probe: %t; within 24 s its ports have to fall back:\n%s", was, sw.Running())
 	}
@@ -80,7 +80,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // fallen back it stands still: the agent arms it again, and is not answered for here.
 func fireDeadMan(ctx context.Context, sw *comwaretest.Switch) {
 	seen := false
-	probe := func(address string, _ time.Duration) bool {
+	probe := func(address string) bool {
 		for !seen && ctx.Err() == nil {
 			if seen = probeAnswered(ctx, address, 200*time.Millisecond); seen {
 				return true
@@ -89,7 +89,7 @@ func fireDeadMan(ctx context.Context, sw *comwaretest.Switch) {
 		return false
 	}
 	for second := 0; second < 60 && !strings.Contains(sw.Running(), fallback); second++ {
-		sw.Pass(time.Second, probe)
+		sw.Skip(time.Second, probe)
 	}
 }
 

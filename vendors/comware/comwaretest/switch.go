@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
@@ -54,6 +55,8 @@ type Switch struct {
 	// Changed is called with what the configuration means when a command has changed it. It
 	// returns how many rules of each port are in hardware; nil: all.
 	Changed func(ports []Port) []int
+
+	ahead atomic.Int64 // ns that Skip moved the clock on
 
 	mu        sync.Mutex // guards what follows
 	classes   map[string]*class
