@@ -33,7 +33,7 @@ demo: build
 # The race detector needs cgo, and so a C compiler. By itself it waits a second at the end of each
 # process, of which the tests start hundreds. go vet is a part of make lint.
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
-TEST := $(GO) test -json -vet=off -count=1 -timeout 25m
+TEST := $(GO) test -json -vet=off -count=1 -timeout 40m
 
 # A run's events go to a file, of which make prints at its end where their time went.
 EVENTS = bin/times/$@.json
@@ -44,9 +44,10 @@ test: peers
 	$(SAYS) $(RACE) $(TEST) -race -skip '^TestLong' ./...
 	@$(TIMES)
 
-# Without the race detector, which make test has on all packages: these also judge how fast csig is, and its memory.
+# Without the race detector, which make test has on all packages, and one package at a time: these also judge
+# how fast csig is, and its memory.
 long: peers
-	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) -run '^TestLong' ./...
+	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) -p 1 -run '^TestLong' ./...
 	cat bin/chaos.txt
 	@$(TIMES)
 
