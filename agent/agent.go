@@ -354,7 +354,7 @@ func (a *Agent) apply(ctx context.Context) error {
 
 func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time) (vendors.UpdateResult, error) {
 	defer a.lockDriver()()
-	if err := tooOld(time.Now().Sub(read), lease); err != nil { // a driver may not make way
+	if err := tooOld(time.Since(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
 	began := time.Now()

@@ -117,7 +117,7 @@ func (d *Daemon) PendingRevert(context.Context) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if d.pending != nil {
-		return &vendors.PendingRevertError{Left: d.pending.Until.Sub(time.Now()).Round(time.Second)}
+		return &vendors.PendingRevertError{Left: time.Until(d.pending.Until).Round(time.Second)}
 	}
 	return nil
 }

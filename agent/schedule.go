@@ -139,7 +139,7 @@ func (a *Agent) readBetween(ctx context.Context, next time.Time) {
 	a.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer time.AfterFunc(next.Sub(time.Now()), cancel).Stop()
+	defer time.AfterFunc(time.Until(next), cancel).Stop()
 	var panicked error
 	defer untrusted.Recover(&panicked)
 	var err error

@@ -70,7 +70,7 @@ func csigHere(dir string, env map[string]string, args []string, stdout, stderr *
 	if err != nil {
 		panic(err)
 	}
-	defer os.Chdir(was)
+	defer os.Chdir(was) //nolint:errcheck // it was there a moment ago
 	for name, value := range env {
 		if old, is := os.LookupEnv(name); is {
 			defer os.Setenv(name, old)

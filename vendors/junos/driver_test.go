@@ -33,7 +33,6 @@ type bench struct {
 	server  *clitest.Server
 	dialect *setup.Dialect
 	driver  *setuponly.Driver
-	now     time.Time
 }
 
 func newBench(t testing.TB, name string) *bench {

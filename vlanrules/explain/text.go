@@ -171,7 +171,7 @@ func (r *Result) wrong() string {
 // leaves reports whether a tag leaves a table with one of two VIDs, or else with which. Without priorities each
 // entry that matches may win.
 func (r *Result) leaves(t Table, tci int, before, wanted uint16) (vid uint16, ok bool) {
-	vid, ok = uint16(tci&0xfff), true
+	vid = uint16(tci & 0xfff)
 	matched := false
 	for i := range t {
 		e := &t[i]

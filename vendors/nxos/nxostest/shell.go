@@ -247,7 +247,7 @@ func (c *Switch) status() string {
 			mode = "routed"
 		}
 		if !i.flapped.IsZero() {
-			flapped = span(time.Now().Sub(i.flapped))
+			flapped = span(time.Since(i.flapped))
 		}
 		if c.Hides {
 			tpid = i.tpid

@@ -121,7 +121,7 @@ func (c *Switch) uptime() string {
 	if c.started.IsZero() {
 		c.started = time.Now().Add(-24 * time.Hour)
 	}
-	d := time.Now().Sub(c.started)
+	d := time.Since(c.started)
 	return fmt.Sprintf("%d day(s), %d hour(s), %d minute(s), %d second(s)", int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
