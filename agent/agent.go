@@ -359,7 +359,7 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 	}
 	began := time.Now()
 	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
-	a.noteUpdateTime(time.Now().Sub(began), lease, &res)
+	a.noteUpdateTime(time.Since(began), lease, &res)
 	a.noteFacts(res.Facts)
 	a.paced(&res, err)
 	return res, err

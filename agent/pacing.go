@@ -211,7 +211,7 @@ func (a *Agent) observedChanges() vendors.Fact[float64] {
 	defer a.mu.Unlock()
 	c, ran := &a.pacing, time.Duration(0)
 	if !c.since.IsZero() {
-		ran = time.Now().Sub(c.since)
+		ran = time.Since(c.since)
 	}
 	if ran < observedFor {
 		return vendors.Fact[float64]{}
