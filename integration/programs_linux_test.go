@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // csig and csigController are the paths of the commands under test.
@@ -38,8 +40,8 @@ func buildPrograms() (remove func(), err error) {
 	}
 	remove = func() { os.RemoveAll(dir) }
 	csig, csigController = filepath.Join(dir, "csig"), filepath.Join(dir, "csig-controller")
-	err = build(dir, raceDetector)
-	if err == nil && raceDetector {
+	err = build(dir, vendorstest.Raced)
+	if err == nil && vendorstest.Raced {
 		// A process writes there as any user.
 		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(racesDir(), 0o700), os.Chmod(racesDir(), 0o777),
 			os.Setenv("GORACE", fmt.Sprintf("%s exitcode=%d log_path=%s", os.Getenv("GORACE"), raceExit, filepath.Join(racesDir(), "race"))))
@@ -55,7 +57,7 @@ func buildPrograms() (remove func(), err error) {
 // privileges, which a program with cgo cannot give up.
 func released(t testing.TB) string {
 	t.Helper()
-	if !raceDetector {
+	if !vendorstest.Raced {
 		return csig
 	}
 	path, err := plain()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // ran runs a command that is csig, and returns what it prints and its exit code.
@@ -20,7 +21,7 @@ func ran(t testing.TB, cmd interface{ CombinedOutput() ([]byte, error) }) (strin
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		if raceDetector && exit.ExitCode() == raceExit {
+		if vendorstest.Raced && exit.ExitCode() == raceExit {
 			t.Fatalf("%s\na data race in csig: %s", out, races("race.*"))
 		}
 		return string(out), exit.ExitCode()

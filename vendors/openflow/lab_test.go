@@ -224,7 +224,7 @@ var everyWay = fewer(1<<20, 24)
 
 // fewer is how many samples a test takes: few with the race detector.
 func fewer(all, few int) int {
-	if raced {
+	if vendorstest.Raced {
 		return few
 	}
 	return all

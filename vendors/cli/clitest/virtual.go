@@ -3,6 +3,8 @@ package clitest
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // Virtual runs a test beside others, in a bubble of testing/synctest: csig and its switch in
@@ -20,4 +22,9 @@ func Run(t *testing.T, name string, test func(t *testing.T)) {
 }
 
 // Some is how many of n samples a test takes: fewer with the race detector.
-func Some(n int) int { return max(1, n/slower) }
+func Some(n int) int {
+	if vendorstest.Raced {
+		n /= 4
+	}
+	return max(1, n)
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package refreshtest
-
-const ciWindows = 20_000

@@ -1,5 +1,0 @@
-//go:build !race
-
-package openflow
-
-const raced = false
