@@ -160,6 +160,9 @@ func (w *roles) send(t *testing.T, c *http.Client, request string, args url.Valu
 		return 0 // who has no certificate
 	}
 	defer resp.Body.Close()
+	if resp.ContentLength >= 0 { // read to its end, so that the connection serves the next request
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
 	return resp.StatusCode
 }
 
@@ -304,7 +307,7 @@ func (u unchanged) RemoveSetup(ctx context.Context, d api.Described, _ string) e
 
 // handOver sends requests on as controllers do.
 func handOver(socket string) http.Handler {
-	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	return &httputil.ReverseProxy{Transport: tr, ErrorLog: stdlog.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {

@@ -41,21 +41,16 @@ func endless(w io.Writer, begin, text string) {
 	}
 }
 
+// A hostileAnswer is what a daemon answers, and what csig says about it ("": nothing).
+type hostileAnswer struct {
+	answer http.HandlerFunc
+	want   string
+}
+
 // TestHostileDaemon: whatever a daemon answers, each request ends soon, in little
 // memory, with an error that is one line of printable text.
 func TestHostileDaemon(t *testing.T) {
-	for name, row := range map[string]struct {
-		answer http.HandlerFunc
-		want   string // "": an answer without an error
-	}{
-		"a string without end":  {func(w http.ResponseWriter, _ *http.Request) { endless(w, `{"format":"`, "x") }, "longer than csig accepts"},
-		"blanks without end":    {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", " ") }, "longer than csig accepts"},
-		"lists without end":     {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", "[") }, "agent at"},
-		"an object without end": {func(w http.ResponseWriter, _ *http.Request) { endless(w, "{", `"a":"b",`) }, "longer than csig accepts"},
-		"an error without end": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusInternalServerError)
-			endless(w, `{"error":"`, "x")
-		}, "500"},
+	hostileDaemon(t, map[string]hostileAnswer{
 		"headers without end": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "headers exceeded"},
 		"redirected":          {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/other", http.StatusFound) }, "302"},
 		"nothing":             {func(http.ResponseWriter, *http.Request) {}, "closed the connection"},
@@ -78,7 +73,26 @@ func TestHostileDaemon(t *testing.T) {
 		"a number for a text": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"format":1e400}`)
 		}, "number"},
-	} {
+	})
+}
+
+// TestLongEndlessDaemon: as TestHostileDaemon, where the answer ends at csig's limit for answers.
+func TestLongEndlessDaemon(t *testing.T) {
+	hostileDaemon(t, map[string]hostileAnswer{
+		"a string without end":  {func(w http.ResponseWriter, _ *http.Request) { endless(w, `{"format":"`, "x") }, "longer than csig accepts"},
+		"blanks without end":    {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", " ") }, "longer than csig accepts"},
+		"lists without end":     {func(w http.ResponseWriter, _ *http.Request) { endless(w, "", "[") }, "agent at"},
+		"an object without end": {func(w http.ResponseWriter, _ *http.Request) { endless(w, "{", `"a":"b",`) }, "longer than csig accepts"},
+		"an error without end": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			endless(w, `{"error":"`, "x")
+		}, "500"},
+	})
+}
+
+func hostileDaemon(t *testing.T, rows map[string]hostileAnswer) {
+	t.Helper()
+	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := daemonThat(t, row.answer)

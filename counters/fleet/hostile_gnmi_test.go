@@ -17,8 +17,8 @@ import (
 
 // Every hostile gNMI target there is, all at once: the healthy devices beside them are read,
 // and memory stays small. Floods take a processor's time, and are read over sockets alone
-// (TestHostileTargets of counters/gnmi).
-func TestHostileTargetsDelayNoOther(t *testing.T) {
+// (TestLongHostileTargets of counters/gnmi).
+func TestLongHostileTargetsDelayNoOther(t *testing.T) {
 	synctest.Test(t, testHostileTargetsDelayNoOther)
 }
 

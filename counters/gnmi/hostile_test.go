@@ -37,7 +37,7 @@ func hostile(t *testing.T, f func(t *testing.T, target gnmitest.Target, cfg Conf
 
 // Whatever a target does: each reading ends, nothing grows, and what it says is fit to
 // print. One that sends its ports' counters beside it is still read.
-func TestHostileTargets(t *testing.T) {
+func TestLongHostileTargets(t *testing.T) {
 	hostile(t, func(t *testing.T, target gnmitest.Target, cfg Config) {
 		cfg.Ports, cfg.Timeout, cfg.Interval = []string{"e1", "e2"}, 300*time.Millisecond, 50*time.Millisecond
 		s := open(t, cfg)

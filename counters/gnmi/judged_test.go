@@ -96,9 +96,9 @@ func (d *stamping) serve(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer)
 	return err
 }
 
-// TestJudged reads targets whose notifications are late, early and of whole seconds: no load is further off than
+// TestLongJudged reads targets whose notifications are late, early and of whole seconds: no load is further off than
 // is said of it. CSIG_JUDGED=1h is how long, on virtual time.
-func TestJudged(t *testing.T) { synctest.Test(t, testJudged) }
+func TestLongJudged(t *testing.T) { synctest.Test(t, testJudged) }
 
 func testJudged(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), refreshtest.Long(t, 100*time.Second))

@@ -50,7 +50,7 @@ func asked(req *gosnmp.SnmpPacket) int {
 
 // An agent that takes few bindings a PDU, down to a single one, is read, however it refuses
 // more, and is soon no longer asked for more.
-func TestFewBindings(t *testing.T) {
+func TestLongFewBindings(t *testing.T) {
 	t.Parallel()
 	const ports = 10
 	for name, limit := range limits {
@@ -112,7 +112,7 @@ func TestFewBindings(t *testing.T) {
 
 // What is read of a port in several PDUs is of one instant, or of instants within Within: of
 // an agent that counts in steps of its cache, and of one that counts all the time.
-func TestPartsAreOfOneInstant(t *testing.T) {
+func TestLongPartsAreOfOneInstant(t *testing.T) {
 	t.Parallel()
 	const step = 10 * time.Millisecond // a request
 	for _, most := range []int{1, 2, 3, 4, 8, 11} {
@@ -157,7 +157,7 @@ func TestPartsAreOfOneInstant(t *testing.T) {
 
 // Rows that are swapped, counters that restart and an agent that restarts while a port is read
 // in parts are noticed before its counters are used.
-func TestChangeBetweenParts(t *testing.T) {
+func TestLongChangeBetweenParts(t *testing.T) {
 	t.Parallel()
 	events := map[string]func(a *fakeAgent){
 		"rows are swapped": func(a *fakeAgent) {
