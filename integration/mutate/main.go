@@ -1,7 +1,9 @@
 // Command mutate changes csig's code in one place at a time, at random, and
 // reports the changes that no test notices:
 //
-//	go run ./integration/mutate [-seed N] [-for 15m] [PACKAGE ...]
+//	go run ./integration/mutate [-seed N] [-for 15m] [-against DIR] [PACKAGE ...]
+//
+// With -against, the checkout of another version there, it reports only what that version's tests notice and these do not.
 //
 // A mutant is a compiler overlay: the files of the checkout stay as they are.
 // Each package's mutants run against the tests that cover it: its own, and
@@ -64,18 +66,19 @@ var swaps = map[token.Token]token.Token{
 func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the choice of mutants")
 	limit := flag.Duration("for", 15*time.Minute, "how long to go on")
+	against := flag.String("against", "", "report only what the tests of the version in this folder notice")
 	flag.Parse()
 	pkgs := flag.Args()
 	if len(pkgs) == 0 {
 		pkgs = watched
 	}
-	if err := run(pkgs, *seed, *limit); err != nil {
+	if err := run(pkgs, *seed, *limit, *against); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(pkgs []string, seed uint64, limit time.Duration) error {
+func run(pkgs []string, seed uint64, limit time.Duration, against string) error {
 	end := time.Now().Add(limit)
 	random := rand.New(rand.NewPCG(seed, seed))
 	var all [][]mutant
@@ -97,9 +100,17 @@ func run(pkgs []string, seed uint64, limit time.Duration) error {
 	for range 2 {
 		wait.Go(func() {
 			for m := range work {
-				killed, viable := m.try()
+				killed, viable := m.try("")
 				if !viable {
 					continue
+				}
+				if !killed && against != "" {
+					there, same := m.in(against)
+					if !same {
+						continue
+					}
+					lost, viable := there.try(against)
+					killed = !lost || !viable
 				}
 				mu.Lock()
 				if killed {
@@ -130,7 +141,7 @@ func run(pkgs []string, seed uint64, limit time.Duration) error {
 		fmt.Printf("%s: %d noticed, %d survived\n", pkg, noticed[pkg], survived[pkg])
 		// Where a mutant survived the tests do pass; elsewhere they may always fail.
 		if noticed[pkg] > 0 && survived[pkg] == 0 {
-			if out, err := test(pkg); err != nil {
+			if out, err := test("", pkg); err != nil {
 				return fmt.Errorf("%s: its tests fail without a change:\n%s", pkg, out)
 			}
 		}
@@ -236,23 +247,46 @@ func unwatched(call *ast.CallExpr) bool {
 	return false
 }
 
-// try runs the package's tests on the mutant: whether they fail, and whether the
+// in finds the mutant in another version: the same line between the same two lines, once in the file.
+func (m *mutant) in(dir string) (there mutant, same bool) {
+	here, err := os.ReadFile(m.file)
+	if err != nil {
+		return mutant{}, false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, m.file))
+	if err != nil {
+		return mutant{}, false
+	}
+	lines := strings.SplitAfter(string(here), "\n")
+	first := max(m.line-2, 0)
+	around := strings.Join(lines[first:min(m.line+1, len(lines))], "")
+	at := strings.Index(string(text), around)
+	if at < 0 || strings.Count(string(text), around) > 1 {
+		return mutant{}, false
+	}
+	there = *m
+	by := at - len(strings.Join(lines[:first], ""))
+	there.from, there.to = m.from+by, m.to+by
+	return there, there.to <= len(text) && string(text[there.from:there.to]) == string(here[m.from:m.to])
+}
+
+// try runs the package's tests in a checkout ("": this one) on the mutant: whether they fail, and whether the
 // mutant could be built.
-func (m *mutant) try() (noticed, viable bool) {
+func (m *mutant) try(checkout string) (noticed, viable bool) {
 	dir, err := os.MkdirTemp("", "csig-mutant-")
 	if err != nil {
 		return false, false
 	}
 	defer os.RemoveAll(dir)
-	text, err := os.ReadFile(m.file)
+	path, err := filepath.Abs(filepath.Join(checkout, m.file))
+	if err != nil {
+		return false, false
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return false, false
 	}
 	changed, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		return false, false
-	}
 	about, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
 	if err != nil {
 		return false, false
@@ -261,20 +295,24 @@ func (m *mutant) try() (noticed, viable bool) {
 	if os.WriteFile(changed, text, 0o600) != nil || os.WriteFile(overlay, about, 0o600) != nil {
 		return false, false
 	}
-	out, err := test(m.pkg, "-count=1", "-overlay", overlay)
+	out, err := test(checkout, m.pkg, "-overlay", overlay)
 	if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
 		return false, false
 	}
 	return err != nil, true
 }
 
-// test runs the tests that watch a package, its own first, until some fail.
-func test(pkg string, flags ...string) (out []byte, err error) {
-	args := append([]string{"test", "-vet=off", "-failfast", "-skip", "^TestLong", "-timeout", testLimit.String()}, flags...)
-	for _, watcher := range append([]string{pkg}, watchers[pkg]...) {
-		if out, err = exec.Command("go", append(args, "./"+watcher)...).CombinedOutput(); err != nil {
-			break
+// test runs the tests that watch a package, its own first and the short ones first, until some fail.
+func test(checkout, pkg string, flags ...string) (out []byte, err error) {
+	args := append([]string{"test", "-vet=off", "-failfast", "-count=1", "-timeout", testLimit.String()}, flags...)
+	for _, which := range []string{"-skip", "-run"} {
+		for _, watcher := range append([]string{pkg}, watchers[pkg]...) {
+			cmd := exec.Command("go", append(args, which, "^TestLong", "./"+watcher)...)
+			cmd.Dir = checkout
+			if out, err = cmd.CombinedOutput(); err != nil {
+				return out, err
+			}
 		}
 	}
-	return out, err
+	return out, nil
 }
