@@ -76,18 +76,18 @@ func QuoteName(name string) string {
 }
 
 // Buckets is the preset of available bandwidths for a fastest link, in bit/s: the smallest that
-// reaches it.
+// reaches it, or the largest; log-100G where no speed is known.
 func Buckets(fastest uint64) string {
-	best, top := "log-100G", uint64(0)
 	if fastest == 0 {
-		return best
+		return "log-100G"
 	}
+	best, top := "", uint64(0)
 	for _, name := range quantize.PresetNames(quantize.MinABW) {
 		table, err := quantize.Preset(quantize.MinABW, name)
 		if err != nil || !strings.HasPrefix(name, "log-") {
 			continue
 		}
-		if _, high := table.Range(quantize.NumBuckets - 1); high >= fastest && (top == 0 || high < top) {
+		if _, high := table.Range(quantize.NumBuckets - 1); top == 0 || top < fastest && high > top || high >= fastest && high < top {
 			best, top = name, high
 		}
 	}

@@ -25,12 +25,14 @@ func initInterval(shortest time.Duration) time.Duration {
 // only a person knows.
 func initFile(r *machineResult) (string, error) {
 	ports := r.egress()
-	fastest := uint64(0)
+	fastest, unknown, why := uint64(0), 0, ""
 	for _, p := range ports {
-		fastest = max(fastest, p.Speed)
+		if fastest = max(fastest, p.Speed); p.Speed == 0 {
+			unknown++
+		}
 	}
-	if slices.ContainsFunc(ports, func(p *machinePort) bool { return p.Speed == 0 }) {
-		fastest = 0 // any of these may be the fastest
+	if known := len(ports) - unknown; fastest > 0 && unknown > 0 {
+		why = fmt.Sprintf("; here of the %d of %d ports whose speed is known", known, len(ports))
 	}
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -47,7 +49,7 @@ func initFile(r *machineResult) (string, error) {
 		p("                           # FILL IN: how often the counters are refreshed could not be seen without traffic")
 	}
 	p("  signals:")
-	p("    abw:  {buckets: %s}  # FILL IN: named by the fastest link of the domain", discovery.Buckets(fastest))
+	p("    abw:  {buckets: %s}  # FILL IN: named by the fastest link of the domain%s", discovery.Buckets(fastest), why)
 	p("    abwc: {buckets: log}")
 	p("")
 	p("devices:")

@@ -197,7 +197,9 @@ func TestInitFile(t *testing.T) {
 		"a slow source":     {&machineResult{Name: "sw", Readings: 10, ShortestNS: 1.5e9, Ports: []machinePort{{Name: "e1", MTU: 1500}}}, []string{"e1 0 1500"}, "interval: 2s"},
 		"not seen":          {&machineResult{Name: "sw", Readings: 10, Ports: []machinePort{{Name: "e1", MTU: 1500}}}, []string{"e1 0 1500"}, "could not be seen without traffic"},
 		"the fastest's":     {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 30e9, SpeedFrom: "ethtool"}), []string{"e1 30000000000 1500"}, "log-40G"},
-		"faster than known": {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 9e12, SpeedFrom: "ethtool"}), []string{"e1 9000000000000 1500"}, "log-100G"},
+		"not all are known": {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 1e9, SpeedFrom: "ethtool"}, machinePort{Name: "e2", MTU: 1500}), []string{"e1 1000000000 1500", "e2 0 1500"},
+			"log-1G}  # FILL IN: named by the fastest link of the domain; here of the 1 of 2 ports whose speed is known"},
+		"faster than known": {machineOf(machinePort{Name: "e1", MTU: 1500, Speed: 9e12, SpeedFrom: "ethtool"}), []string{"e1 9000000000000 1500"}, "log-1600G"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := initFile(tc.machine)

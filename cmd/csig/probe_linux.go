@@ -30,6 +30,9 @@ func (o *probeOptions) senderConfig(cmd *cobra.Command) (probe.SenderConfig, err
 		if err != nil {
 			return cfg, fmt.Errorf("--signal: %w", err)
 		}
+		if _, has := fleet.Profile.Signals[sig]; o.file != "" && !has {
+			return cfg, fmt.Errorf("--signal %s: the profile %s of %s has no such signal, and no device writes it", name, fleet.Profile.Name, o.file)
+		}
 		cfg.Signals = append(cfg.Signals, sig)
 	}
 	switch {
@@ -216,7 +219,7 @@ func printFrame(w io.Writer, f *receivedFrame) {
 	}
 	fmt.Fprintf(w, "  %s S=%d LM=%d", f.Tag.Signal, f.Tag.S, f.Tag.LM)
 	if p := f.Tag.Profile; p != nil {
-		fmt.Fprintf(w, "  %s, %s", p.Range, p.Locator)
+		fmt.Fprintf(w, "  %s, %s", p.Range, p.where())
 	}
 	fmt.Fprintln(w)
 }

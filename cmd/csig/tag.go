@@ -157,6 +157,11 @@ type profileResult struct {
 	Ports   []string `json:"ports"` // that write this locator, on the way from --from to --to
 }
 
+// where names the locator, and the ports that write it.
+func (p *profileResult) where() string {
+	return strings.Join(append([]string{p.Locator}, p.Ports...), ", ")
+}
+
 func newTagDecode() *cobra.Command {
 	var (
 		f        tagFlags
@@ -165,10 +170,10 @@ func newTagDecode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode HEX",
 		Short: "Decode a tag, or the tag of a frame",
-		Long: `Decode HEX. Exactly 4 bytes (8 with --wide) are a tag with any TPID. More are an
-Ethernet frame, in which the tag is the last L2 tag and has a TPID of --tpid; it
-may stand behind up to 4 VLAN tags. Anything else is an error, and so is a frame
-with two CSIG tags, which switches leave as it is.
+		Long: `Decode HEX. Exactly 4 bytes (8 with --wide) are a tag with any TPID that a domain
+may choose. More are an Ethernet frame, in which the tag is the last L2 tag and has
+a TPID of --tpid; it may stand behind up to 4 VLAN tags. Anything else is an error,
+and so is a frame with two CSIG tags, which switches leave as it is.
 
 HEX may have a 0x in front, and spaces, colons and hyphens between bytes.
 
@@ -219,6 +224,10 @@ func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int,
 	size := quantize.Tag{Wide: wide}.Size()
 	switch {
 	case len(raw) == size:
+		var bad *quantize.Problem
+		if errors.As(quantize.TPIDs{Compact: binary.BigEndian.Uint16(raw)}.Validate(), &bad) {
+			return tag, nil, fmt.Errorf("HEX is no CSIG tag: %w", bad.Err)
+		}
 		tag, err = quantize.DecodeTag(raw, d.layout, wide)
 		return tag, nil, err
 	case len(raw) < shortestFrame:
@@ -444,7 +453,7 @@ func printTag(w io.Writer, asJSON bool, tag quantize.Tag, d *tagDomain, vlans *i
 	}
 	s, lm := "", ""
 	if p := res.Profile; p != nil {
-		s, lm = "  ("+p.Range+")", "  ("+strings.Join(append([]string{p.Locator}, p.Ports...), ", ")+")"
+		s, lm = "  ("+p.Range+")", "  ("+p.where()+")"
 	}
 	fmt.Fprintf(w, "s    %d%s\n", res.S, s)
 	_, err = fmt.Fprintf(w, "lm   %d%s\n", res.LM, lm)

@@ -76,6 +76,9 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 
 // flagError adds to a wrong flag's error what to do next.
 func flagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return groupArgs(cmd, words) // a command that does not exist has no flags
+	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
 		name := "--" + value.GetFlag().Name
