@@ -18,6 +18,7 @@ type wire struct {
 	client *ssh.Client
 	shell  *ssh.Shell
 	pause  time.Duration // that the device makes in the middle of an answer, at most
+	buf    []byte        // of Read
 
 	mu   sync.Mutex  // guards what follows
 	left int         // bytes that the device may send for this command
@@ -71,15 +72,18 @@ var errLost = errors.New("the device has ended the session")
 // Read reads what the device sends. Its only error is io.EOF, after which scrapligo reads
 // no more; failure says why.
 func (w *wire) Read(n int) ([]byte, error) {
-	b := make([]byte, n)
-	n, err := w.shell.Read(b)
+	if len(w.buf) < n {
+		w.buf = make([]byte, n)
+	}
+	n, err := w.shell.Read(w.buf[:n])
+	b := bytes.Clone(w.buf[:n]) // most are a few bytes
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left -= n
 	if w.idle != nil {
 		w.idle.Reset(w.pause)
 	}
-	if w.last = append(w.last, b[:n]...); len(w.last) > lastKept {
+	if w.last = append(w.last, b...); len(w.last) > lastKept {
 		w.last = append(w.last[:0], w.last[len(w.last)-lastKept:]...)
 	}
 	switch {
@@ -92,7 +96,7 @@ func (w *wire) Read(n int) ([]byte, error) {
 		w.err = errLost
 		return nil, io.EOF
 	}
-	return b[:n], nil
+	return b, nil
 }
 
 // Write sends to the device.
