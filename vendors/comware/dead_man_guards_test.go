@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
-// TestDeadManCrash ends csig at every line of arming, of arming after it has fired, and of
+// TestDeadManCrash ends csig at lines of arming, of arming after it has fired, and of
 // removing it: another process removes all of it.
 func TestDeadManCrash(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestDeadManCrash(t *testing.T) {
 					t.Fatalf("way %d, line %d: %v, left:\n%s", way, line, err, b.Running())
 				}
 				if half = !half; !half {
-					line++
+					line += vendorstest.Every(t, 5)
 				}
 				if done {
 					if line < 15 {
@@ -55,7 +56,10 @@ func TestDeadManCrash(t *testing.T) {
 	})
 }
 
-// TestDeadManGuards ends csig at every line of what replaces or removes a dead-man: ports have
+// TestLongDeadManCrash is TestDeadManCrash at every line.
+func TestLongDeadManCrash(t *testing.T) { TestDeadManCrash(t) }
+
+// TestDeadManGuards ends csig at lines of what replaces or removes a dead-man: ports have
 // values of csig's only while one is there that would withdraw them.
 func TestDeadManGuards(t *testing.T) {
 	t.Parallel()
@@ -75,7 +79,7 @@ func TestDeadManGuards(t *testing.T) {
 	} {
 		clitest.Run(t, name, func(t *testing.T) {
 			lines := 0
-			for done := false; !done; lines++ {
+			for done := false; !done; lines += vendorstest.Every(t, 5) {
 				b, cut := near(t)
 				b.apply(t, plain(xge1, xge2))
 				b.arm(t, time.Minute)
@@ -101,6 +105,9 @@ func TestDeadManGuards(t *testing.T) {
 		})
 	}
 }
+
+// TestLongDeadManGuards is TestDeadManGuards at every line.
+func TestLongDeadManGuards(t *testing.T) { TestDeadManGuards(t) }
 
 // TestEcho: this process sends probes back in the time after a renewal, and not later, by a real
 // socket.

@@ -17,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -188,7 +189,7 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// TestInterrupted ends the session at every line of a change, before it is carried out and
+// TestInterrupted ends the session at lines of a change, before it is carried out and
 // after: the next update finds what is there and finishes it.
 func TestInterrupted(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
@@ -211,7 +212,7 @@ func TestInterrupted(t *testing.T) {
 				t.Fatalf("line %d: the port has %s, want %s", line, got, want)
 			}
 			if half = !half; !half {
-				line++
+				line += vendorstest.Every(t, 5)
 			}
 			if done {
 				if line < changeLines-4 {
@@ -225,6 +226,9 @@ func TestInterrupted(t *testing.T) {
 		}
 	})
 }
+
+// TestLongInterrupted is TestInterrupted at every line.
+func TestLongInterrupted(t *testing.T) { TestInterrupted(t) }
 
 // TestEnded ends real sessions in the midst of a change: how far it came is read back.
 func TestEnded(t *testing.T) {

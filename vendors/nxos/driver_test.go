@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors/nxos/nxostest"
 	"github.com/csig-agent/csig/vendors/setuponly"
 	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -121,7 +122,7 @@ func TestRestores(t *testing.T) {
 	})
 }
 
-// TestInterrupted ends sessions at each line, before and after it is carried out: what a
+// TestInterrupted ends sessions at lines, before and after it is carried out: what a
 // port had before is never lost.
 func TestInterrupted(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestInterrupted(t *testing.T) {
 		first, second := want(0x9100, eth1), want(0x88a8, eth2, eth3)
 		for _, half := range []bool{false, true} {
 			cut := 0
-			for n, done := 1, false; !done; n++ {
+			for n, done := 1, false; !done; n += vendorstest.Every(t, 5) {
 				if err := b.driver.Apply(t.Context(), first); err != nil {
 					t.Fatal(err)
 				}
@@ -163,12 +164,15 @@ func TestInterrupted(t *testing.T) {
 					t.Fatalf("cut off at line %d: %v\n%s", n, err, b.Running())
 				}
 			}
-			if cut < 24 {
+			if cut < 24/vendorstest.Every(t, 5) {
 				t.Errorf("cut off at %d lines only", cut)
 			}
 		}
 	})
 }
+
+// TestLongInterrupted is TestInterrupted at every line.
+func TestLongInterrupted(t *testing.T) { TestInterrupted(t) }
 
 // TestDamagedRecord: a record that is not whole is damage and no empty one: csig does not take
 // its own TPID for what it found.

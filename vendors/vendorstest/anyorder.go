@@ -68,7 +68,7 @@ func anyOrder(t *testing.T, rows []Row, steps int, fresh func(t *testing.T) Lab,
 	run("in any order", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		order, ways := rng.Perm(len(rows)), everyPair(len(rows))
-		if !strings.HasPrefix(t.Name(), "TestLong") && steps < len(ways) {
+		if !Long(t) && steps < len(ways) {
 			from := rng.IntN(len(ways) - steps)
 			ways = ways[from : from+steps]
 		}

@@ -1,12 +1,24 @@
 package vendorstest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
+
+// Long reports whether a test, named TestLong…, takes all samples.
+func Long(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }
+
+// Every is from one sample that a test takes to the next: one in n, and each where it is Long.
+func Every(t testing.TB, n int) int {
+	if Long(t) {
+		return 1
+	}
+	return n
+}
 
 // Updates gives each port of a setup that updates an intent for each of its signals, of which
 // there are some before it.

@@ -1,9 +1,27 @@
 package vendorstest
 
 import (
+	"testing"
+
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
+
+// Tags compares those that frames left with, which came with tags, with those that they want.
+func Tags(t testing.TB, what string, tags, got []uint16, want func(i int) uint16) {
+	t.Helper()
+	wrong := 0
+	for i, tci := range got {
+		if want := want(i); tci != want {
+			if wrong++; wrong < 5 {
+				t.Errorf("%s: %04x leaves as %04x, want %04x", what, tags[i], tci, want)
+			}
+		}
+	}
+	if wrong > 0 {
+		t.Fatalf("%s: %d of %d tags", what, wrong, len(tags))
+	}
+}
 
 // Model is what a port with these intents makes of a tag, from the draft's text
 // (draft-00 §5.4, §4.1.3.3) and not from any table.

@@ -11,9 +11,10 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
-// TestInterrupted ends the session at every line of a change, before it is carried out and
+// TestInterrupted ends the session at lines of a change, before it is carried out and
 // after: the next update finds what is there and finishes it.
 func TestInterrupted(t *testing.T) {
 	both(t, func(t *testing.T, platform string) {
@@ -31,7 +32,7 @@ func TestInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := len(b.server.Lines())
-		for n := range lines {
+		for n := 0; n < lines; n += vendorstest.Every(t, 7) {
 			bucket := 9 + uint8(n)%20
 			var given atomic.Int32
 			b.server.Set(clitest.Faults{Half: n%2 == 1, Drop: func(string) bool { return int(given.Add(1)) > n }})
@@ -49,6 +50,9 @@ func TestInterrupted(t *testing.T) {
 		}
 	})
 }
+
+// TestLongInterrupted is TestInterrupted at every line.
+func TestLongInterrupted(t *testing.T) { TestInterrupted(t) }
 
 // TestReleaseAfterFailedApply: ports fall back also where the last Apply broke off.
 func TestReleaseAfterFailedApply(t *testing.T) {

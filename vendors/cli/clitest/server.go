@@ -200,7 +200,7 @@ func (s *Server) session(ch io.ReadWriteCloser, user string, conn net.Conn) {
 		case b == 3: // Ctrl-C
 			line = nil
 		case b == '\r' || b == '\n':
-			if !put(ch, "\r\n") || !s.command(ch, in, sh, Line{strings.TrimSpace(string(line)), login}) {
+			if !s.command(ch, in, sh, Line{strings.TrimSpace(string(line)), login}) {
 				return
 			}
 			line = nil
@@ -233,8 +233,8 @@ func put(w io.Writer, text string) bool {
 	return err == nil
 }
 
-// command carries out a line and writes the answer and the next prompt; false ends the
-// session.
+// command carries out a line and writes the echo of its end, the answer and the next prompt; false
+// ends the session.
 func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, given Line) bool {
 	line := given.Text
 	s.mu.Lock()
@@ -244,12 +244,15 @@ func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, given Line) b
 	if drop && !f.Half {
 		return false
 	}
+	echo := "\r\n"
 	if f.Slow > 0 {
+		put(ch, echo)
+		echo = ""
 		time.Sleep(f.Slow)
 	}
 	if f.Answer != nil && line != "" {
 		if text, ok := f.Answer(line); ok {
-			for put(ch, text) && f.Endless {
+			for put(ch, echo+text) && f.Endless {
 			}
 			return f.NoPrompt || put(ch, sh.Prompt())
 		}
@@ -258,7 +261,7 @@ func (s *Server) command(ch io.Writer, in *bufio.Reader, sh Shell, given Line) b
 	if drop || end {
 		return false
 	}
-	return page(ch, in, sh, answer) && put(ch, sh.Prompt())
+	return page(ch, in, sh, echo, answer)
 }
 
 func (s *Server) carryOut(sh Shell, given Line, after func(string)) (answer string, end bool) {
@@ -277,32 +280,32 @@ func (s *Server) carryOut(sh Shell, given Line, after func(string)) (answer stri
 	return answer, end
 }
 
-// page writes an answer a page at a time: a blank asks for the next, anything else ends it.
-func page(ch io.Writer, in *bufio.Reader, sh Shell, answer string) bool {
-	if answer == "" {
-		return true
+// page writes an answer a page at a time, the last one with the next prompt behind it, at once: a
+// blank asks for the next page, anything else ends it.
+func page(ch io.Writer, in *bufio.Reader, sh Shell, echo, answer string) bool {
+	var lines []string
+	if answer != "" {
+		lines = strings.Split(strings.TrimRight(answer, "\n"), "\n")
 	}
-	lines := strings.Split(strings.TrimRight(answer, "\n"), "\n")
 	size, more := sh.Page()
+	var text strings.Builder
+	text.WriteString(echo)
 	for i, line := range lines {
 		if size > 0 && i > 0 && i%size == 0 {
-			if !put(ch, more) {
+			if !put(ch, text.String()+more) {
 				return false
 			}
+			text.Reset()
 			key, err := in.ReadByte()
 			if err != nil {
 				return false
 			}
-			if !put(ch, "\r"+strings.Repeat(" ", len(more))+"\r") {
-				return false
-			}
+			text.WriteString("\r" + strings.Repeat(" ", len(more)) + "\r")
 			if key != ' ' {
-				return true
+				break
 			}
 		}
-		if !put(ch, line+"\r\n") {
-			return false
-		}
+		text.WriteString(line + "\r\n")
 	}
-	return true
+	return put(ch, text.String()+sh.Prompt())
 }

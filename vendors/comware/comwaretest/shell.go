@@ -115,6 +115,9 @@ func (s *shell) Do(line string) (string, bool) {
 		return "", false
 	}
 	answer, end := s.do(w)
+	if w[0] == "display" || len(w) == 1 && (w[0] == "quit" || w[0] == "return" || w[0] == "system-view") {
+		return answer, end // they change nothing
+	}
 	if now := s.c.running(); now != s.c.text {
 		s.c.text = now
 		s.c.changes++

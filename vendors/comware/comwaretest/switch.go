@@ -155,9 +155,9 @@ func (c *Switch) Saves() int {
 func (c *Switch) running() string {
 	var b strings.Builder
 	section := func(head string, lines []string) {
-		fmt.Fprintf(&b, "#\n%s\n", head)
+		b.WriteString("#\n" + head + "\n")
 		for _, l := range lines {
-			fmt.Fprintf(&b, " %s\n", l)
+			b.WriteString(" " + l + "\n")
 		}
 	}
 	fmt.Fprintf(&b, "#\n version 7.1.070, Release 3507P02\n#\n sysname %s\n", c.Name)

@@ -206,9 +206,9 @@ func (c *Switch) operator(all bool) string {
 func (c *Switch) text() string {
 	var b strings.Builder
 	section := func(head string, lines []string) {
-		fmt.Fprintf(&b, "#\n%s\n", head)
+		b.WriteString("#\n" + head + "\n")
 		for _, l := range lines {
-			fmt.Fprintf(&b, " %s\n", l)
+			b.WriteString(" " + l + "\n")
 		}
 	}
 	r := c.running
