@@ -45,7 +45,7 @@ func decides(t testing.TB, s *state, port uint32, tci uint16) uint16 {
 // new process take over: with Apply and Update, with Update alone, and with Remove
 // before. Every S of both signals then has what the draft says.
 func TestCutUpdate(t *testing.T) {
-	rounds := fewer(12, 2)
+	rounds := fewer(t, 12, 1)
 	setup := setupFor(ports(vlanrules.Update, "p2")...)
 	again := map[string]func(context.Context, *Driver) error{
 		"Update": func(context.Context, *Driver) error { return nil },

@@ -172,10 +172,10 @@ func (l *flatLab) compare(t testing.TB, all []uint16, intents ...vlanrules.Inten
 	}
 }
 
-// TestOFDPAEveryTag: all tag values, of two updates and stale, through Policy ACL, L2 Rewrite and L2 Unfiltered Interface groups.
+// TestOFDPAEveryTag: tag values, of two updates and stale, through Policy ACL, L2 Rewrite and L2 Unfiltered Interface groups.
 func TestOFDPAEveryTag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		all := eachOf(fewer(1, 8))
+		all := eachOf(fewer(t, 1, 32))
 		l := newFlatLab(t, true, nil)
 		s := flatWant(inventory.Conservative, "p1", "p2")
 		l.apply(t, s)

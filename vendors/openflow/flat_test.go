@@ -187,7 +187,7 @@ func TestFlatEveryTag(t *testing.T) {
 				t.Run(fmt.Sprint(layout, onStale, ofdpa), func(t *testing.T) {
 					f := testFlat(t, layout, onStale, ofdpa)
 					for s := range 32 {
-						if (s+layoutRuns(layout, ofdpa))%fewer(4, 16) != 0 && s%31 != 0 {
+						if (s+layoutRuns(layout, ofdpa))%fewer(t, 4, 16) != 0 && s%31 != 0 {
 							continue // each bucket is in one of the runs
 						}
 						sw, p := newFlatSwitch(t), &flatPort{}
@@ -254,7 +254,7 @@ func steps(r *refill) [][]ofp.Mod { return [][]ofp.Mod{r.clear(), r.groups(), r.
 // every compares all tags with what they may be, from both inputs.
 func every(t *testing.T, sw *flatSwitch, layout quantize.Layout, may func(tci uint16) []uint16) {
 	t.Helper()
-	for tci := 0; tci < 1<<16; tci += fewer(1, 5) {
+	for tci := 0; tci < 1<<16; tci += fewer(t, 1, 37) {
 		allowed := may(uint16(tci))
 		for _, in := range []uint32{1, 3} {
 			got, port := sw.send(in, uint16(tci))
@@ -284,7 +284,7 @@ func TestFlatAnyOrder(t *testing.T) {
 	tags := sample()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, layout := range []quantize.Layout{quantize.Draft00, quantize.UEC} {
-		for run := range fewer(16, 4) {
+		for run := range fewer(t, 16, 2) {
 			f := testFlat(t, layout, inventory.Conservative, run%2 == 0)
 			sw, p := newFlatSwitch(t), &flatPort{}
 			open(t, f, sw, p)

@@ -219,15 +219,12 @@ func (l *lab) flows() string {
 	return strings.Join(lines, "\n")
 }
 
-// everyWay has vendorstest.AnyOrder take every way from a setup to another.
-var everyWay = fewer(1<<20, 24)
-
-// fewer is how many samples a test takes: few with the race detector.
-func fewer(all, few int) int {
-	if vendorstest.Raced {
-		return few
+// fewer is how many samples a test takes: few, and all in TestLongEverySample.
+func fewer(t *testing.T, all, few int) int {
+	if vendorstest.Long(t) {
+		return all
 	}
-	return all
+	return few
 }
 
 // bubble runs a test on virtual time, beside others.

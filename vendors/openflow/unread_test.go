@@ -45,7 +45,7 @@ func TestRemoveUnread(t *testing.T) {
 			if _, err := l.driver.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), byCookie) {
 				t.Errorf("csig says no next step: %v", err)
 			}
-			for range fewer(2, 1) {
+			for range fewer(t, 2, 1) {
 				if err := l.driver.Remove(t.Context()); err != nil {
 					t.Fatal(err)
 				}
