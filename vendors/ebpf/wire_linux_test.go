@@ -14,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 func TestMain(m *testing.M) { fabric.Tests(m, nil) }
@@ -105,7 +106,7 @@ func TestRows(t *testing.T) {
 	w := newWire(t, o)
 	r := rand.New(rand.NewPCG(2, 3))
 	types := []uint16{0x8100, 0x88a8, 0x9900, 0x9901, 0x9aaa, 0x9bbb}
-	for n := range 400 {
+	for n := range 448 / vendorstest.Every(t, 7) {
 		b := newBench(t, o, quantize.Layout(n&1), []uint16{0x9900, 0x88a8}[n>>5&1], time.Millisecond)
 		b.index = w.index
 		b.model.update = n&2 != 0
@@ -149,6 +150,9 @@ func TestRows(t *testing.T) {
 		}
 	}
 }
+
+// TestLongRows is TestRows with more frames.
+func TestLongRows(t *testing.T) { TestRows(t) }
 
 // A frame that the bridge floods has copies that share its bytes: those that leave by other ports
 // stay as they are.
