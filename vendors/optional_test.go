@@ -1,12 +1,14 @@
 package vendors
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,7 +78,11 @@ func TestWrappers(t *testing.T) {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_other.go") {
 			return err
 		}
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte(".Driver")) && !bytes.Contains(text, []byte(".Target")) && !bytes.Contains(text, []byte("Unwrap")) {
+			return err // most have nothing of it
+		}
+		file, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}

@@ -234,13 +234,13 @@ func TestPortModes(t *testing.T) {
 	}
 }
 
-// TestLongPortModes sends each tag from one of the kinds of ports that let tags in to one
-// of all kinds.
+// TestLongPortModes sends one tag in four, others each time, from one of the kinds of ports that let
+// tags in to one of all kinds. TestLongEveryTag sends them all.
 func TestLongPortModes(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
 	b := modesBed(t)
-	tags := shuffled(rng)
+	tags := shuffled(rng)[:1<<14]
 	for i := 1; i < len(portModes); i++ { // the first one, access, lets none in
 		shape := 0
 		if portModes[i].name == "trunk of 10" {
@@ -315,11 +315,11 @@ func TestPushedTags(t *testing.T) {
 	pushedTags(t, stacks, func(int) []uint16 { return tags })
 }
 
-// TestLongPushedTags sends each tag through one of these flows.
+// TestLongPushedTags sends one tag in four, others each time, through one of these flows.
 func TestLongPushedTags(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
-	tags := shuffled(rng)
+	tags := shuffled(rng)[:1<<14]
 	pushedTags(t, some(rng, 0), func(i int) []uint16 { return share(tags, i, 6) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ const schema = "/usr/share/openvswitch/vswitch.ovsschema"
 // Start runs an Open vSwitch without bridges until the test ends.
 func Start(t testing.TB, o Options) *Switch {
 	t.Helper()
-	for _, need := range []string{"ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"} {
+	for _, need := range []string{"ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"} {
 		if _, err := exec.LookPath(need); err != nil {
 			t.Fatalf("%v: install Open vSwitch (Debian: apt-get install openvswitch-switch)", err)
 		}
@@ -165,10 +166,20 @@ func (s *Switch) Ofctl(args ...string) string {
 	return out
 }
 
-// Appctl runs ovs-appctl on ovs-vswitchd and returns what it prints.
-func (s *Switch) Appctl(args ...string) string {
+// Appctl gives ovs-vswitchd a command, as ovs-appctl does, and returns what that would print.
+func (s *Switch) Appctl(command string, args ...string) string {
 	s.t.Helper()
-	return s.run("ovs-appctl", append([]string{"-t", filepath.Join(s.Dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vs.Process.Pid))}, args...)...)
+	c, err := net.Dial("unix", filepath.Join(s.Dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vs.Process.Pid)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	var reply struct{ Result, Error string }
+	request := map[string]any{"id": 0, "method": command, "params": append([]string{}, args...)}
+	if err := errors.Join(json.NewEncoder(c).Encode(request), json.NewDecoder(c).Decode(&reply)); err != nil || reply.Error != "" {
+		s.t.Fatalf("%s %s: %v %v", command, strings.Join(args, " "), err, reply.Error)
+	}
+	return reply.Result
 }
 
 // Settled has frames from now on take what the bridge's tables have now: Open vSwitch
