@@ -16,6 +16,7 @@ type handler struct {
 	lines map[string]string // action bash, delay, timeout, poll interval, condition
 	seen  time.Duration     // when it looked last
 	left  string            // the configuration that its action left: it has no effect on that
+	shown string            // its text; "": not made yet
 }
 
 // handlerKeys are the lines of a handler, in the order in which they are shown.
@@ -23,6 +24,9 @@ var handlerKeys = []string{"action bash", "delay", "asynchronous", "timeout", "p
 
 // text is how the running configuration shows it.
 func (h *handler) text() string {
+	if h.shown != "" {
+		return h.shown
+	}
 	var b strings.Builder
 	for _, key := range handlerKeys {
 		switch value, there := h.lines[key]; {
@@ -37,7 +41,8 @@ func (h *handler) text() string {
 			fmt.Fprintf(&b, "   %s\n", strings.TrimSpace(key+" "+value))
 		}
 	}
-	return b.String()
+	h.shown = b.String()
+	return h.shown
 }
 
 // alive is the command that notes the time, and condition how long ago that was, by the one
@@ -56,7 +61,7 @@ func (s *shell) inHandler(h *handler, text string, trigger bool) string {
 		return ""
 	}
 	if text == "asynchronous" && !trigger {
-		h.lines[text] = ""
+		h.lines[text], h.shown = "", ""
 		return ""
 	}
 	for _, key := range handlerKeys {
@@ -74,7 +79,7 @@ func (s *shell) inHandler(h *handler, text string, trigger bool) string {
 			ok = err == nil
 		}
 		if ok {
-			h.lines[key] = value
+			h.lines[key], h.shown = value, ""
 			return ""
 		}
 	}
@@ -94,9 +99,24 @@ func (c *Switch) Skip(by time.Duration) {
 	})
 }
 
+// untilNext is how long no handler looks, in whole seconds.
+func (c *Switch) untilNext() time.Duration {
+	c.lock()
+	defer c.mu.Unlock()
+	next, up := time.Hour, c.uptime()
+	for _, h := range c.running.handlers {
+		if poll, err := strconv.Atoi(h.lines["poll interval"]); err == nil {
+			next = min(next, h.seen+time.Duration(poll)*time.Second-up)
+		}
+	}
+	return max(time.Second, (next + time.Second - 1).Truncate(time.Second))
+}
+
 func (c *Switch) pass(by time.Duration, wait func(time.Duration)) {
-	for end := by; end > 0; end -= time.Second {
-		wait(min(end, time.Second))
+	for left := by; left > 0; {
+		next := min(left, c.untilNext())
+		wait(next)
+		left -= next
 		c.lock()
 		up := c.uptime()
 		var due []*handler

@@ -334,7 +334,7 @@ func (s *shell) flow(f *flow, text string) string {
 			if value = strings.TrimSpace(value); !s.takes(key, strings.Fields(value)) {
 				return invalid
 			}
-			f.lines[key] = value
+			f.lines[key], f.shown = value, ""
 			return ""
 		}
 	}

@@ -62,6 +62,7 @@ type config struct {
 type flow struct {
 	lines map[string]string // by what they say, such as "match vlan"
 	seq   int
+	shown string // the lines, as the configuration has them; "": not made yet
 }
 
 type iface struct {
@@ -83,10 +84,10 @@ func (c *config) clone() *config {
 	out := *c
 	out.flows, out.lists, out.handlers, out.ifaces = map[string]*flow{}, map[string][]string{}, map[string]*handler{}, nil
 	for name, h := range c.handlers {
-		out.handlers[name] = &handler{maps.Clone(h.lines), h.seen, h.left}
+		out.handlers[name] = &handler{maps.Clone(h.lines), h.seen, h.left, h.shown}
 	}
 	for name, f := range c.flows {
-		out.flows[name] = &flow{maps.Clone(f.lines), f.seq}
+		out.flows[name] = &flow{maps.Clone(f.lines), f.seq, f.shown}
 	}
 	for name, list := range c.lists {
 		out.lists[name] = slices.Clone(list)
@@ -179,7 +180,7 @@ func (c *config) text(hostname string) string {
 	for _, i := range c.ifaces {
 		fmt.Fprintf(&b, "interface %s\n", i.name)
 		for _, key := range slices.Sorted(maps.Keys(i.lines)) {
-			fmt.Fprintf(&b, "   %s %s\n", key, i.lines[key])
+			b.WriteString("   " + key + " " + i.lines[key] + "\n")
 		}
 		b.WriteString("!\n")
 	}
@@ -189,7 +190,7 @@ func (c *config) text(hostname string) string {
 	for _, name := range slices.Sorted(maps.Keys(c.lists)) {
 		fmt.Fprintf(&b, "mac access-list %s\n", name)
 		for _, line := range c.lists[name] {
-			fmt.Fprintf(&b, "   %s\n", line)
+			b.WriteString("   " + line + "\n")
 		}
 		b.WriteString("!\n")
 	}
@@ -202,17 +203,25 @@ func (c *config) text(hostname string) string {
 			if n > 0 {
 				b.WriteString("   !\n")
 			}
-			fmt.Fprintf(&b, "   flow %s\n", name)
-			f := c.flows[name]
-			for _, key := range flowKeys {
-				if value, there := f.lines[key]; there {
-					fmt.Fprintf(&b, "      %s\n", strings.TrimSpace(key+" "+value))
-				}
-			}
+			b.WriteString("   flow " + name + "\n")
+			b.WriteString(c.flows[name].text())
 		}
 		b.WriteString("!\n")
 	}
 	return b.String() + "end\n"
+}
+
+// text is the lines of a flow, as the configuration shows them.
+func (f *flow) text() string {
+	if f.shown != "" {
+		return f.shown
+	}
+	for _, key := range flowKeys {
+		if value, there := f.lines[key]; there {
+			f.shown += "      " + strings.TrimSpace(key+" "+value) + "\n"
+		}
+	}
+	return f.shown
 }
 
 // shown is how the switch writes a configuration.
