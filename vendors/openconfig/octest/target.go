@@ -96,14 +96,20 @@ var tpids = map[oc.E_VlanTypes_TPID_TYPES]uint16{
 	oc.VlanTypes_TPID_TYPES_TPID_0X9100: 0x9100, oc.VlanTypes_TPID_TYPES_TPID_0X9200: 0x9200,
 }
 
-// New returns a target with ports of these names, which have nothing configured.
-func New(ports ...string) *Target {
+// models is the schema, which all targets read.
+var models = sync.OnceValue(func() ytypes.Schema {
 	tree, err := ygot.GzipToSchema(zipped)
 	if err != nil {
 		panic(err)
 	}
+	return ytypes.Schema{SchemaTree: tree}
+})
+
+// New returns a target with ports of these names, which have nothing configured.
+func New(ports ...string) *Target {
 	t := &Target{names: ports, Extension: true, Least: 68, Most: 9216, running: &oc.Device{}}
-	t.schema = ytypes.Schema{Root: t.running, SchemaTree: tree}
+	t.schema = models()
+	t.schema.Root = t.running
 	for _, name := range ports {
 		if _, err := t.running.NewInterface(name); err != nil {
 			panic(err)
