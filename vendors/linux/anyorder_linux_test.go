@@ -57,7 +57,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 	for _, r := range rows {
 		list = append(list, vendorstest.Row{Name: r.name, Setup: r.setup, Want: asTheDraft})
 	}
-	vendorstest.AnyOrder(t, list, 60, func(t *testing.T) vendorstest.Lab {
+	vendorstest.AnyOrder(t, list, 20, func(t *testing.T) vendorstest.Lab {
 		w := newWire(t)
 		d := openDriver(t, w.netns)
 		return vendorstest.Lab{
