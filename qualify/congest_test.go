@@ -18,6 +18,8 @@ type slow struct {
 	first func(f []byte) bool // goes in front of others; nil: none
 	marks func(f []byte) bool // ECN is marked, where many wait; nil: never
 
+	came chan struct{} // has one when a frame came
+
 	mu     sync.Mutex
 	queues [2][][]byte
 }
@@ -44,6 +46,10 @@ func (q *slow) treat(_, to int, f []byte) []byte {
 	} else {
 		q.queues[1] = append(q.queues[1], f)
 	}
+	select {
+	case q.came <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -63,21 +69,31 @@ func (q *slow) next() []byte {
 // drain sends until the test ends.
 func (q *slow) drain(t *testing.T, to chan<- []byte) {
 	stop := make(chan struct{})
+	q.came = make(chan struct{}, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
+		var later <-chan time.Time // when the next ones leave; nil: none waits
 		for {
 			select {
 			case <-stop:
 				return
-			case <-time.After(slowly):
+			case <-q.came:
+				if later == nil {
+					later = time.After(slowly)
+				}
+				continue
+			case <-later:
+				later = nil
 			}
-			for bytes := congesting; bytes > 0; {
+			for bytes := congesting; later == nil; {
 				f := q.next()
 				if f == nil {
 					break
 				}
-				bytes -= len(f)
 				to <- f
+				if bytes -= len(f); bytes <= 0 {
+					later = time.After(slowly)
+				}
 			}
 		}
 	})

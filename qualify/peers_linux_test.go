@@ -56,7 +56,7 @@ func TestRulesOfKernel(t *testing.T) {
 	}
 	t.Cleanup(func() { source.Close() })
 	b.Means = qualify.Means{
-		Every:    37,
+		Every:    149,
 		Counters: source,
 		Reopen: func(context.Context) (vendors.Driver, error) {
 			return linuxdriver.Open(linuxdriver.Config{NetNS: bed.Switch.FD()})
@@ -169,7 +169,7 @@ func TestLongRulesOfOpenVSwitch(t *testing.T) {
 	if b.Driver, err = open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Means = qualify.Means{Every: 37, Reopen: open, Counters: countersOf(t, s, "csig", ofp.Version14)}
+	b.Means = qualify.Means{Every: 149, Reopen: open, Counters: countersOf(t, s, "csig", ofp.Version14)}
 	wantFound(t, b, "", harmless())
 
 	b.Restart = func(context.Context) error { // as systemctl does, with the operator's flows
@@ -264,7 +264,7 @@ func TestLongRulesOfOpenFlow(t *testing.T) {
 		flow(fmt.Sprintf("table=0,priority=10,dl_dst=02:c5:51:00:00:%02x/ff:ff:ff:00:00:ff,actions=write_metadata:%d/0xfff,goto_table:%d", i+1, i+1, openflow.DefaultTable))
 		flow(fmt.Sprintf("table=0,priority=10,dl_dst=02:c5:52:00:00:%02x/ff:ff:ff:00:00:ff,actions=output:%d", 0x81+i, i+1))
 	}
-	b.Means = qualify.Means{Every: 37, Reopen: open, Counters: countersOf(t, s, "hw0", ofp.Version13)}
+	b.Means = qualify.Means{Every: 149, Reopen: open, Counters: countersOf(t, s, "hw0", ofp.Version13)}
 	wantFound(t, b, "", harmless())
 	// Flows that hand over frames of ordinary VLANs, too, which the driver was told they do
 	// not, are noticed.

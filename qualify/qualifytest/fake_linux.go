@@ -63,7 +63,10 @@ func FaultyTable(t *testing.T, fake func(t testing.TB) Fake) { faulty(t, fake, f
 
 func faulty(t *testing.T, fake func(t testing.TB) Fake, wire bool) {
 	for _, tc := range fakeFaults {
-		if inTable := tc.ask == "entries" || tc.want == "" || tc.faults.Entries > 0; !inTable && !wire {
+		switch inTable := tc.ask == "entries" || tc.faults.Entries > 0; {
+		case !wire && tc.want == "":
+			tc.ask = "rewrite untagged session-lost" // of hitless TestBetweenLines says more, in less than 320 changes
+		case !wire && !inTable:
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,7 +131,7 @@ func judge(t *testing.T, f Fake, faults plane.Faults, ask string) *qualify.Repor
 		t.Fatal(err)
 	}
 	b := &qualify.Bench{Device: fleet.Devices[0], Profile: &fleet.Profile, Policy: fleet.Policy, Driver: f.Open(), Settle: 5 * time.Millisecond, Means: qualify.Means{
-		Every:  97,
+		Every:  389,
 		Reopen: func(context.Context) (vendors.Driver, error) { return f.Open(), nil },
 	}}
 	t.Cleanup(func() {
