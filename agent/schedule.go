@@ -112,7 +112,8 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 			if !look.IsZero() && !now.Before(look) && len(running) == 0 {
 				running <- struct{}{}
 				look = time.Time{}
-				run(func() { a.readBetween(ctx, next) })
+				due := next // which is another one when the next tick is missed
+				run(func() { a.readBetween(ctx, due) })
 			}
 			continue
 		default:
