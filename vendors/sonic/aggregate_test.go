@@ -249,7 +249,7 @@ func TestAggregateRandom(t *testing.T) {
 		if err := l.Apply(t.Context(), l.setup()); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 {
+		for range sized(t, 4, 20) {
 			p := l.ports[rnd.IntN(len(l.ports))]
 			switch lag := in[p]; {
 			case lag != "":

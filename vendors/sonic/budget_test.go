@@ -48,7 +48,7 @@ func TestSilentCycle(t *testing.T) {
 		begin         func(l *lab)
 		end           func(l *lab)
 	}{
-		"more ports than wait at a time": {3 * orchWindow, orchWindow, func(l *lab) { l.sw.Hold(true) }, func(l *lab) { l.sw.Hold(false) }},
+		"more ports than wait at a time": {orchWindow + 16, orchWindow, func(l *lab) { l.sw.Hold(true) }, func(l *lab) { l.sw.Hold(false) }},
 		"when the table is full": {16, 1, func(l *lab) {
 			l.sw.SetRoom(16)
 			answered := 0
@@ -60,7 +60,7 @@ func TestSilentCycle(t *testing.T) {
 			us := allTo(names, 0)
 			l.expect(us)
 			test.begin(l)
-			l.session.patience = 200 * time.Millisecond
+			l.session.patience = time.Second // what is answered is answered by then
 			l.checked = time.Now() // it has just looked at the switch
 			_, err := l.Update(t.Context(), us, time.Second)
 			l.session.patience = l.patience
@@ -87,7 +87,7 @@ func TestSilentCycle(t *testing.T) {
 // what is left.
 func TestSlowCycle(t *testing.T) {
 	t.Parallel()
-	l, names := manyPorts(t, 3*orchWindow)
+	l, names := manyPorts(t, 2*orchWindow) // of one window and a half the time is over
 	l.cfg.Patience = 100 * time.Millisecond
 	l.session.patience = time.Hour // no single answer is late
 	var done atomic.Int64

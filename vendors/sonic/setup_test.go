@@ -166,7 +166,7 @@ func TestSetupChanges(t *testing.T) {
 		all := []string{"Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"}
 		l := newLab(t, release, all...)
 		rnd := rand.New(rand.NewPCG(2, uint64(release)))
-		for range 12 {
+		for range sized(t, 4, 12) {
 			s := vendors.Setup{TPID: tpids[rnd.IntN(3)], Layout: quantize.Layout(rnd.IntN(2)), OnStale: "conservative"}
 			if rnd.IntN(3) == 0 {
 				s.OnStale = "passthrough"
