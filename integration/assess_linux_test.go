@@ -85,9 +85,7 @@ func TestAssessThisMachine(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	file := filepath.Join(b.dir, "init.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	run("inventory", "check", "-i", file)
 	if out := run("assess", "-i", file, "--readings", "3", "--every", "20ms"); !strings.Contains(string(out), "local, software: it takes the rules") || !strings.Contains(string(out), "counters are live") {
 		t.Errorf("assessed with its own file:\n%s", out)
@@ -128,11 +126,7 @@ func TestAssessThisMachine(t *testing.T) {
 // A machine without a port for it has no fleet file, and the reason is printed.
 func TestAssessWithoutPorts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, quantize.Draft00)
-	empty, err := b.AddHost("empty")
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := newHost(t, "empty")
 	out, err := empty.Command(csig, "assess", "--init").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no network device that can be an egress port") {
 		t.Errorf("%v\n%s", err, out)

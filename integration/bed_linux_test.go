@@ -221,9 +221,7 @@ func (b *bed) write(t testing.TB) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(b.dir, "bed.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	return file
 }
 
@@ -247,9 +245,7 @@ func newOperator(t testing.TB, host *fabric.Node, text string) *operator {
 	t.Helper()
 	o := &operator{t: t, host: host, dir: t.TempDir()}
 	o.fleet = filepath.Join(o.dir, "fleet.yaml")
-	if err := os.WriteFile(o.fleet, []byte(strings.ReplaceAll(text, "DIR", o.dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, o.fleet, []byte(strings.ReplaceAll(text, "DIR", o.dir)))
 	return o
 }
 
@@ -287,15 +283,38 @@ func (o *operator) controller(names ...string) (list []*agent) {
 	return list
 }
 
-// newHost is a network namespace of its own, until the test ends.
-func newHost(t testing.TB, name string) *fabric.Node {
+// newFabric is one until the test ends.
+func newFabric(t testing.TB) *fabric.Fabric {
 	t.Helper()
-	var f fabric.Fabric
+	f := &fabric.Fabric{}
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	return f
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func writeFile(t testing.TB, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newHost is a network namespace of its own, until the test ends.
+func newHost(t testing.TB, name string) *fabric.Node {
+	t.Helper()
+	f := newFabric(t)
 	n, err := f.AddHost(name)
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +326,9 @@ func newHost(t testing.TB, name string) *fabric.Node {
 func launchIn(t testing.TB, cmd *fabric.Cmd, socket string) *agent {
 	t.Helper()
 	a := &agent{&running{t: t, ended: make(chan struct{}), cmd: cmd}, api.NewClient(socket)}
-	a.cmd.Stderr = &a.log
+	if a.cmd.Stderr == nil {
+		a.cmd.Stderr = &a.log
+	}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

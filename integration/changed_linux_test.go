@@ -1,46 +1,11 @@
 package integration
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
-
-// A foreign change of a switch while csig apply runs stops it before the
-// fence is opened over it.
-func TestRollOutChangedByHand(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newRow(t, 3)
-	before := r.rulesets()
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	for _, c := range []struct {
-		wave string
-		hand int
-		want string // a regular expression
-	}{
-		{"ready/rest", 1, "before stage open: device s2: the plan is stale: another process changed it while the plan was carried out"},
-		// csig apply reads it, or hears from its agent that csig off came in between.
-		{"ready/canary", 0, "device s1: (the plan is stale|agent at .*csig off.* ended this on this device)"},
-	} {
-		journal := r.path(fmt.Sprint("journal-", c.hand))
-		check := fmt.Sprintf("[ $CSIG_WAVE != %s ] || %s off -i %s --device %s", c.wave, csig, r.fleet, r.switches[c.hand].Name())
-		out, code := r.csig("apply", r.path("plan"), "--soak", "0s", "--check", "sh,-c,"+check, "--journal", journal)
-		if code != 1 || !regexp.MustCompile(c.want).MatchString(out) || strings.Contains(out, "open/") || !strings.Contains(out, "csig rollback") {
-			t.Errorf("exit code %d, want %q and nothing opened:\n%s", code, c.want, out)
-		}
-		r.want(0, "rollback", journal)
-		r.wantRules(before, "after the rollback")
-	}
-}
 
 // A switch that accepts a connection and sends nothing is given up after
 // --timeout, also before the first step.
@@ -73,7 +38,7 @@ func TestLongRollOutTimeout(t *testing.T) {
 
 // A fleet file that is not the plan's neither continues nor undoes it, unless it
 // leads to the same devices.
-func TestRollOutWithAnotherFleetFile(t *testing.T) {
+func TestLongRollOutWithAnotherFleetFile(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -102,72 +67,6 @@ func TestRollOutWithAnotherFleetFile(t *testing.T) {
 	r.wantRules(before, "after the rollback")
 	if out := r.want(0, "rollback", r.path("plan.journal")); !strings.Contains(out, "nothing to do: already rolled back") || strings.Contains(out, "goes on once") {
 		t.Errorf("undone twice:\n%s", out)
-	}
-}
-
-// One apply or rollback at a time, and what is refused leaves no journal.
-func TestRollOutOnceAtATime(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newRow(t, 3)
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	cmd := r.command("apply", r.path("plan"), "--soak", "1h", "--journal", r.path("first"))
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(pipe)
-	for line := ""; !strings.HasPrefix(line, "Journal: "); { // it is at work
-		if line, err = lines.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-	}
-	gone := func(journal string) {
-		t.Helper()
-		if _, err := os.Stat(journal); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: %v", journal, err)
-		}
-	}
-	for _, file := range []string{"plan", "row.yaml"} { // copies that share the devices
-		text, err := os.ReadFile(r.path(file))
-		if err == nil {
-			err = os.WriteFile(r.path("copy of "+file), text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, args := range [][]string{{r.path("plan")}, {r.path("copy of plan")}, {r.path("copy of plan"), "-i", r.path("copy of row.yaml")}} {
-		if out := r.want(1, append([]string{"apply", "--soak", "0s", "--journal", r.path("second")}, args...)...); !strings.Contains(out, "another csig apply or rollback is running on device s") || strings.Contains(out, "--resume") {
-			t.Errorf("a second one, %v:\n%s", args, out)
-		}
-		gone(r.path("second"))
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, lines) // to its end
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
-		t.Errorf("the first one: %v", err)
-	}
-	gone(r.path("first")) // nothing was changed
-
-	// A plan that is stale, then a fresh one of the same name.
-	if text, err := r.switches[1].Command("nft", "add table netdev csig { comment \"csig v1\"; }").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	if out := r.want(1, "apply", r.path("plan"), "--soak", "0s"); !strings.Contains(out, "stale") || strings.Contains(out, "--resume") {
-		t.Errorf("a stale plan:\n%s", out)
-	}
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	r.want(0, "apply", r.path("plan"), "--soak", "0s")
-	if out := r.want(1, "rollback", r.path("plan")); !strings.Contains(out, "it is a plan, not the journal") {
-		t.Errorf("a plan that is to be rolled back:\n%s", out)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -135,9 +134,7 @@ func (c *cliPlatform) wholeWay(t *testing.T, name string) {
 	}
 	l := cli.Login
 	op := newOperator(t, here, fmt.Sprintf(cliText, c.tpid, name, lease, l.User, l.Port, l.Password.File, l.KnownHosts, c.management, counters))
-	if err := os.WriteFile(filepath.Join(op.dir, "community"), []byte("public\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(op.dir, "community"), []byte("public\n"))
 	a := op.agent("sw1")
 	// Counters that rest say nothing, and csig apply lets a dead-man fire first.
 	load := p.Load(t, 2, cliLoads[0])

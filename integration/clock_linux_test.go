@@ -57,10 +57,7 @@ func steppable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	at := filepath.Join(runtime.GOROOT(), "src", "time") //nolint:staticcheck // that of the go command that built this test
-	own, err := os.ReadFile(filepath.Join(at, "time.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := readFile(t, filepath.Join(at, "time.go"))
 	const reads = "sec, nsec, mono := runtimeNow()\n\tif mono == 0"
 	if strings.Count(string(own), reads) != 1 {
 		t.Fatal("time.Now of this Go reads the clock in another way: adapt this test")
@@ -71,9 +68,7 @@ func steppable(t *testing.T) string {
 		"clock_set.go": clockSource,
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, []byte(text))
 		overlay.Replace[filepath.Join(at, name)] = file
 	}
 	text, err := json.Marshal(overlay)
@@ -81,9 +76,7 @@ func steppable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	list, out := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "csig-controller")
-	if err := os.WriteFile(list, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, text)
 	build := exec.Command("go", "build", "-overlay", list, "-o", out, "github.com/csig-agent/csig/cmd/csig-controller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {

@@ -137,30 +137,6 @@ func (b *between) killBeforeConfirm(journal, revert string) {
 	}
 }
 
-// A daemon reverts by itself when csig is killed before it confirms its
-// change; the journal is continued after that.
-func TestDaemonGoesBackByItself(t *testing.T) {
-	t.Parallel()
-	if !mayStrip(t) {
-		return
-	}
-	r := newMixedRow(t, byRow, byDaemon, byRow)
-	a := r.daemons()[0]
-	b := betweenDaemon(r)
-	before := r.rulesets()
-	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	b.killBeforeConfirm(r.path("journal"), "5s") // until then each switch has its change and is confirmed
-	a.await("that it is as before", waits)
-	if r.hasTable(1) {
-		t.Error("its rules are still there")
-	}
-	r.want(0, "apply", "--resume", r.path("journal"), "--soak", "0s")
-	a.live()
-	r.want(0, "plan", "-i", r.fleet)
-	r.want(0, "rollback", r.path("journal"))
-	r.wantRules(before, "after the rollback")
-}
-
 // Whatever comes next ends what waits, and the cut of the connection leads to
 // the old setup.
 func TestLongDaemonArmed(t *testing.T) {

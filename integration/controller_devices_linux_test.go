@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -148,9 +147,7 @@ func (b *beside) reach(o *operator) {
 		relayTCP(b.t, o.host, b.node, port)
 	}
 	relayUDP(b.t, o.host, b.snmp, snmpdPort)
-	if err := os.WriteFile(filepath.Join(o.dir, "community"), []byte("public\n"), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	writeFile(b.t, filepath.Join(o.dir, "community"), []byte("public\n"))
 }
 
 // drives is whether a controller owns a device, and has waited for its former owner.
@@ -203,10 +200,7 @@ func (b *beside) oneWriter() {
 	b.t.Logf("vrp1: %d lines of %d logins", done, owners)
 	enough(b.t, "vrp1", done, owners)
 
-	text, err := os.ReadFile(filepath.Join(b.of.Dir, "vs.log"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	text := readFile(b.t, filepath.Join(b.of.Dir, "vs.log"))
 	newest, done, owners = newestFirst{}, 0, 0
 	for _, l := range ofLine.FindAllStringSubmatch(string(text), -1) {
 		newest.seen(l[1])

@@ -331,10 +331,7 @@ var (
 // master with the newest generation then.
 func oneMaster(t *testing.T, device, file string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, file)
 	refused := map[string]bool{} // by connection and transaction
 	lines := ofLine.FindAllStringSubmatch(string(text), -1)
 	for _, l := range lines {

@@ -14,8 +14,14 @@ import (
 
 // TestController has one process drive two switches that run no csig. It is planned,
 // applied and taken off as agents on switches are; a switch that hangs does not slow the
-// other, and a controller that was killed goes on where it was.
-func TestController(t *testing.T) {
+// other.
+func TestController(t *testing.T) { drivesTwo(t, false) }
+
+// TestLongController: one that was killed goes on where it was, a second one is refused, and what was taken off
+// from another machine stays so.
+func TestLongController(t *testing.T) { drivesTwo(t, true) }
+
+func drivesTwo(t *testing.T, andOn bool) {
 	t.Parallel()
 	e := newElsewhere(t)
 	run, dir, fleet := e.op.run, e.op.dir, e.op.fleet
@@ -58,6 +64,11 @@ func TestController(t *testing.T) {
 	}
 	e.redis.Freeze(false)
 	sonic1.await("that the other goes on, too", cycles(failed.Cycle.Count+2))
+	if !andOn {
+		run(0, "off", "-i", fleet)
+		e.has(false)
+		return
+	}
 
 	// Killed, it leaves what the leases leave; the next one goes on with the same configurations.
 	_ = vs1.signal(syscall.SIGKILL)

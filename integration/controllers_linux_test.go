@@ -36,12 +36,7 @@ func newControllers(t *testing.T, term time.Duration, text string) *controllers 
 	sw := oftest.StartSwitch(t, 3)
 	sw.Flow("add-flow", "table=0,priority=10,dl_dst=02:00:00:00:00:02,actions=write_metadata:2/0xfff,goto_table:10")
 	c := &controllers{term: term, where: make([]*agent, 3), program: csigController}
-	var f fabric.Fabric
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	f := newFabric(t)
 	for i := range 3 {
 		host, err := f.AddHost(fmt.Sprintf("c%d", i+1))
 		if err != nil {

@@ -318,9 +318,7 @@ const communityEnv = "CSIG_TEST_COMMUNITY=public"
 func writePolledFleet(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(file, []byte(polledFleet), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(polledFleet))
 	return file
 }
 

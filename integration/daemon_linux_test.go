@@ -45,9 +45,7 @@ func (w *ward) writeFor(lm int, management string) {
 	text := fmt.Sprintf(fleetText, quantize.Draft00)
 	text = strings.Replace(text, "    local: true\n", "    management: {"+management+"}\n", 1)
 	text = strings.Replace(text, "lm: {abw: 5,", fmt.Sprintf("lm: {abw: %d,", lm), 1)
-	if err := os.WriteFile(w.fleet, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	writeFile(w.t, w.fleet, []byte(text))
 }
 
 // daemon starts csig agent --wait in the switch.
@@ -177,9 +175,9 @@ func (w *ward) values(p *probes, locators map[uint16]bool) func(s *api.Status, l
 	}
 }
 
-// TestDaemonKilledWhileItChanges leaves on disk what a daemon has there when it
+// TestLongDaemonKilledWhileItChanges leaves on disk what a daemon has there when it
 // is killed between two steps: the next one ends what was begun.
-func TestDaemonKilledWhileItChanges(t *testing.T) {
+func TestLongDaemonKilledWhileItChanges(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

@@ -23,10 +23,7 @@ const unprivileged = 65534
 // TestDemo runs the demo as an ordinary user does, where this one may become one,
 // and reads everything it writes.
 func TestDemo(t *testing.T) {
-	mapped, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapped := readFile(t, "/proc/self/uid_map")
 	if ids := strings.Fields(string(mapped)); len(ids) == 3 && ids[2] == "1" {
 		exactDemo(t, t.TempDir(), nil, software)
 		return
@@ -74,10 +71,7 @@ func TestLongNativeDemo(t *testing.T) {
 // mayLoad tells whether this user may load BPF programs; else it wants the demo to say so.
 func mayLoad(t *testing.T, arg string) bool {
 	t.Helper()
-	m, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := readFile(t, "/proc/self/uid_map")
 	if strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295" {
 		return true
 	}

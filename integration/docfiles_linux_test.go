@@ -37,10 +37,7 @@ func fleetFiles(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, page)
 		blocks := strings.Split(string(text), "```yaml")[1:]
 		for i, block := range blocks {
 			_, block, _ = strings.Cut(block, "\n") // a file's name may be behind "yaml"
@@ -76,9 +73,9 @@ func fleetFiles(t *testing.T) map[string]string {
 	return out
 }
 
-// TestShownFilesStart starts an agent from every fleet file that a page or an example shows of a
+// TestLongShownFilesStart starts an agent from every fleet file that a page or an example shows of a
 // device that this machine can be: one that reading accepts and an agent refuses is none to copy.
-func TestShownFilesStart(t *testing.T) {
+func TestLongShownFilesStart(t *testing.T) {
 	ebpf := mayLoad(t, "--native")
 	started, few := 0, make(chan struct{}, 4)
 	for name, text := range fleetFiles(t) {

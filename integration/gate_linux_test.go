@@ -27,7 +27,7 @@ func (r *row) filter(nth int, port, match string) {
 
 // The gate sends full-size frames with their tags over the links of each wave. A canary that loses frames
 // stops the plan there; the rollback leaves nothing.
-func TestGateProbesLinks(t *testing.T) {
+func TestLongGateProbesLinks(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -58,7 +58,7 @@ func TestGateProbesLinks(t *testing.T) {
 
 // Daemons send the gate's frames as well as csig itself does, over whatever
 // connection they are reached, once they have a configuration.
-func TestGateProbesThroughDaemons(t *testing.T) {
+func TestLongGateProbesThroughDaemons(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -133,23 +133,18 @@ func TestLongGateNamesTheLink(t *testing.T) {
 // withHosts adds to the fleet file how to reach the two hosts.
 func (r *row) withHosts() {
 	r.t.Helper()
-	text, err := os.ReadFile(r.fleet)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	text := readFile(r.t, r.fleet)
 	for _, h := range []*fabric.Port{r.h1, r.h2} {
 		name := h.Node().Name()
 		text = bytes.Replace(text, []byte("{name: "+name+", csig: true}"),
 			fmt.Appendf(nil, "{name: %s, csig: true, interface: eth0, management: {netns: /proc/%d/fd/%d}}", name, os.Getpid(), h.Node().FD()), 1)
 	}
-	if err := os.WriteFile(r.fleet, text, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	writeFile(r.t, r.fleet, text)
 }
 
 // Probes from host to host find their tags gone while the path is half rolled
 // out, and there when it is open.
-func TestProbeThroughTheNewHops(t *testing.T) {
+func TestLongProbeThroughTheNewHops(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

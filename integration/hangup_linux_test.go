@@ -41,7 +41,7 @@ func (r *row) unread(args ...string) int {
 // A login that is lost ends csig apply in an orderly way: nothing is left half done. A pipe that breaks ends
 // neither apply nor rollback nor off in the middle of a device: they go on without it. Another csig off
 // finds nothing, and does no harm.
-func TestHungUpAndWithoutAReader(t *testing.T) {
+func TestLongHungUpAndWithoutAReader(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

@@ -96,7 +96,6 @@ func TestDemoPassesSignalsOn(t *testing.T) {
 		status int
 		check  func(*testing.T, string)
 	}{
-		{unix.SIGINT, 0, isSummary},
 		{unix.SIGTERM, 0, isSummary},
 		{unix.SIGHUP, 70, func(*testing.T, string) {}},
 	} {

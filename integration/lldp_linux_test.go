@@ -40,12 +40,7 @@ func startLLDPD(t *testing.T, in *fabric.Node, name, agentX string) {
 // they see, finds its cables right, and finds two that are exchanged.
 func TestLLDP(t *testing.T) {
 	t.Parallel()
-	var f fabric.Fabric
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	f := newFabric(t)
 	here := newHost(t, "here")
 	switches, targets := make([]*fabric.Node, 2), make([]string, 2)
 	for i := range switches {
@@ -85,14 +80,9 @@ func TestLLDP(t *testing.T) {
 	if out := op.run(0, "inventory", "check", "-i", fleet, "--lldp"); !strings.Contains(out, "LLDP: 2 devices asked, 4 neighbours; 2 of their 2 cables seen") {
 		t.Error(out)
 	}
-	text, err := os.ReadFile(fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, fleet)
 	wrong := strings.NewReplacer("s1:swp1 - s2:swp1", "s1:swp1 - s2:swp2", "s1:swp2 - s2:swp2", "s1:swp2 - s2:swp1").Replace(string(text))
-	if err := os.WriteFile(fleet, []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, fleet, []byte(wrong))
 	if out := op.run(1, "inventory", "check", "-i", fleet, "--lldp"); strings.Count(out, "LLDP sees s") != 4 {
 		t.Error(out)
 	}

@@ -62,9 +62,7 @@ rule_files: %s
 scrape_configs: [{job_name: csig, %s}]
 `, list, scrape)
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(config))
 	cmd := in.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at, "--log.level=warn")
 	var log output
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -201,16 +199,11 @@ func (f *frozen) behave(e *snmptest.Exchange) {
 // quicker has alerts fire after moments, and look as far back: thresholds stay as they are.
 func quicker(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("../deploy/prometheus/csig-alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, "../deploy/prometheus/csig-alerts.yml")
 	text = regexp.MustCompile(`for: \d+[sm]`).ReplaceAll(text, []byte("for: 400ms"))
 	text = regexp.MustCompile(`\[\d+m\]`).ReplaceAll(text, []byte("[4s]"))
 	file := filepath.Join(t.TempDir(), "alerts.yml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	return file
 }
 
@@ -237,9 +230,7 @@ func alerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := filepath.Join(b.dir, "community")
-	if err := os.WriteFile(secret, []byte(snmptest.Community), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, secret, []byte(snmptest.Community))
 	var err error
 	counters := fmt.Sprintf("    local: true\n    address: 127.0.0.1\n    counters: {source: snmp, snmp: {port: %d, version: 2c, community: {file: %s}}}\n", snmpd.Port, secret)
 	if b.fleet, err = inventory.Parse("bed.yaml", []byte(strings.Replace(fmt.Sprintf(fleetText, quantize.Draft00), "    local: true\n", counters, 1))); err != nil {
@@ -309,9 +300,7 @@ func alerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.fires("CsigReloadFailed")
-	if err := os.WriteFile(file, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, good)
 	p.resolves()
 
 	stopped := a.await("its lapses", func(*api.Status) bool { return true }).Cycle.Lapses

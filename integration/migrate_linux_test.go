@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -306,10 +305,7 @@ func TestLongNewTPID(t *testing.T) {
 // lastWaves are the last waves of a plan's stages fence and ready.
 func lastWaves(t *testing.T, plan string) (fence, ready string) {
 	t.Helper()
-	text, err := os.ReadFile(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, plan)
 	var p struct {
 		Stages []struct {
 			Name  string

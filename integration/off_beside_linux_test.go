@@ -17,7 +17,7 @@ import (
 // csig off of a device for which the fleet file names no daemon, while an agent
 // programs it all the same: it finds that agent by its lock, marks it where it
 // listens at the usual socket, hanging or not, and is no success where it does not.
-func TestOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
+func TestLongOffBesideAnAgentThatTheFleetFileDoesNotName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	before := b.ruleset(t)

@@ -91,9 +91,9 @@ func TestLongOpenFlowRepairsAlternate(t *testing.T) {
 	runUntil(t, a, met, &last)
 }
 
-// TestOpenFlowAnswersLate: of a switch whose answers come so late that updates end after their lease
+// TestLongOpenFlowAnswersLate: of a switch whose answers come so late that updates end after their lease
 // no port is live while frames leave it with the fallback, and status and assess report why.
-func TestOpenFlowAnswersLate(t *testing.T) {
+func TestLongOpenFlowAnswersLate(t *testing.T) {
 	t.Parallel()
 	const period, answers = 250 * time.Millisecond, 180 * time.Millisecond // 7 of these, as an update waits for, are more than a lease of a second
 	sw := oftest.StartSwitch(t, 3)

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -78,9 +77,7 @@ func TestOpenFlowSwitch(t *testing.T) {
 	} {
 		other := filepath.Join(h.dir, "other.yaml")
 		text = strings.NewReplacer("PORT", h.port, "DIR/", h.dir+"/other-").Replace(text)
-		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, other, []byte(text))
 		if out := h.run(1, "agent", "-i", other, "--socket", filepath.Join(h.dir, "other-hw1.sock")); !strings.Contains(out, what) {
 			t.Errorf("a second agent:\n%s", out)
 		}

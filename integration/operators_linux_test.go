@@ -26,19 +26,14 @@ func (o *operator) elsewhere(args ...string) *fabric.Cmd {
 func (o *operator) severalOperators() {
 	t := o.t
 	t.Helper()
-	text, err := os.ReadFile(o.fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, o.fleet)
 	changed, plan, checking := filepath.Join(o.dir, "changed.yaml"), filepath.Join(o.dir, "changed.plan"), filepath.Join(o.dir, "checking")
 	check := filepath.Join(o.dir, "check.sh")
 	for file, text := range map[string]string{
 		changed: strings.ReplaceAll(string(text), "lm: 5", "lm: 6"),
 		check:   "echo $$ > " + checking + ".new && mv " + checking + ".new " + checking + " && exec sleep 600",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, []byte(text))
 	}
 	o.run(2, "plan", "-i", changed, "-o", plan)
 	ann := o.host.Command(csig, "apply", plan, "--soak", "1ms", "--check", "sh,"+check)
@@ -50,7 +45,8 @@ func (o *operator) severalOperators() {
 	}
 	var sleeper []byte
 	for end := time.Now().Add(patience); ; {
-		if sleeper, err = os.ReadFile(checking); err == nil {
+		if text, err := os.ReadFile(checking); err == nil {
+			sleeper = text
 			break
 		}
 		if time.Now().After(end) {

@@ -214,10 +214,7 @@ func ownCPU(t *testing.T) time.Duration {
 // switchPID is the process of ovs-vswitchd.
 func switchPID(t *testing.T, s *ovstest.Switch) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.Dir, "vs.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(s.Dir, "vs.pid"))
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
 	if err != nil {
 		t.Fatal(err)
@@ -242,10 +239,7 @@ func prefer(t *testing.T, pid, nice int) {
 // cpuOf is the time that a process has used.
 func cpuOf(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stat := readFile(t, fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	ticks := 0
 	for _, f := range fields[11:13] { // utime and stime (proc_pid_stat(5)), in hundredths

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -163,9 +162,7 @@ func newMixedPath(t testing.TB) *mixedPath {
 			t.Fatal(err)
 		}
 		file, socket := filepath.Join(dir, n.Name()+".yaml"), filepath.Join(dir, n.Name()+".sock")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 		p.agents[i] = launchIn(t, n.Command(csig, "agent", "-i", file, "--socket", socket, "--no-self-test"), socket)
 	}
 	for i, l := range []struct {
@@ -230,11 +227,11 @@ func (p *mixedPath) send(t testing.TB, sig quantize.Signal) quantize.Tag {
 	return quantize.Tag{}
 }
 
-// TestKernelAndOpenVSwitchOnOnePath has a kernel switch, an Open vSwitch and a
+// TestLongKernelAndOpenVSwitchOnOnePath has a kernel switch, an Open vSwitch and a
 // switch that passes tags through on one path: S and LM at the receiver are
 // those of the bottleneck, wherever it is, and the fallback's when the agent is
 // gone.
-func TestKernelAndOpenVSwitchOnOnePath(t *testing.T) {
+func TestLongKernelAndOpenVSwitchOnOnePath(t *testing.T) {
 	t.Parallel()
 	p := newMixedPath(t)
 	b := &bed{fleet: p.fleet}

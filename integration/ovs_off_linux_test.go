@@ -62,9 +62,7 @@ func (o *ovsAlone) socket() string { return filepath.Join(o.dir, "agent.sock") }
 func (o *ovsAlone) file(name, local, daemon string) string {
 	o.t.Helper()
 	path := filepath.Join(o.dir, name)
-	if err := os.WriteFile(path, fmt.Appendf(nil, ovsAloneText, local, daemon, o.Dir), 0o600); err != nil {
-		o.t.Fatal(err)
-	}
+	writeFile(o.t, path, fmt.Appendf(nil, ovsAloneText, local, daemon, o.Dir))
 	return path
 }
 

@@ -86,9 +86,7 @@ func newFakes(t *testing.T, tpid string) *fakes {
 		f.cli("iosxr", sets, ", iosxr: {tag: outer}", "TenGigE0/0/0/2", xr.Shell, xr.Running)
 	}
 	f.operator = newOperator(t, f.host, f.text.String())
-	if err := os.WriteFile(filepath.Join(f.dir, "community"), []byte("public\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(f.dir, "community"), []byte("public\n"))
 	f.config["linux"] = func() string {
 		out, err := f.host.Command("nft", "-t", "list", "ruleset").CombinedOutput()
 		if err != nil {

@@ -20,7 +20,7 @@ func (tt *terminal) shown(columns, rows int) (string, int) {
 
 // On a terminal apply, rollback and off show where they are, and leave a line
 // for each wave.
-func TestProgressOnTerminal(t *testing.T) {
+func TestLongProgressOnTerminal(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return
@@ -64,7 +64,7 @@ func TestProgressOnTerminal(t *testing.T) {
 
 // Ctrl-C lets apply and off finish the device they are at, and prints what a
 // second one would do; a window that is made smaller in between does no harm.
-func TestCtrlCFinishes(t *testing.T) {
+func TestLongCtrlCFinishes(t *testing.T) {
 	t.Parallel()
 	if !mayStrip(t) {
 		return

@@ -39,9 +39,7 @@ devices:
     management: {netns: /proc/%d/fd/%d}
     ports: [{name: swp1, speed: 10G, lm: 1}, {name: swp2, speed: 10G, lm: 2}]
 `, os.Getpid(), b.bed.Switch.FD())
-	if err := os.WriteFile(filepath.Join(b.dir, "fleet.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(b.dir, "fleet.yaml"), []byte(text))
 	return b
 }
 
@@ -102,24 +100,16 @@ func TestQualify(t *testing.T) {
 		t.Errorf("a folder that has a report:\n%s", out)
 	}
 
-	text, err := os.ReadFile(filepath.Join(b.dir, "out", "facts.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(b.dir, "out", "facts.yaml"))
 	facts, err := inventory.ParseFacts("facts.yaml", text)
 	if err != nil || len(facts) != 1 {
 		t.Fatalf("%v, %v", facts, err)
 	}
-	fleet, err := os.ReadFile(filepath.Join(b.dir, "fleet.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := readFile(t, filepath.Join(b.dir, "fleet.yaml"))
 	for name := range facts {
 		with := strings.Replace(string(fleet), "devices:\n", "include: [out/facts.yaml]\ndevices:\n", 1)
 		with = strings.Replace(with, "    platform: linux\n", "    platform: linux\n    facts: "+name+"\n", 1)
-		if err := os.WriteFile(filepath.Join(b.dir, "with.yaml"), []byte(with), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(b.dir, "with.yaml"), []byte(with))
 	}
 	if out := b.csig(0, "assess", "-i", "with.yaml", "--offline", "--device", "sw1"); !strings.Contains(out, "ran on bridge") {
 		t.Errorf("assess does not say where the facts are from:\n%s", out)
@@ -163,9 +153,9 @@ func TestQualifyInterrupted(t *testing.T) {
 	}
 }
 
-// TestQualifyKilled: what a run leaves that was killed while it had set up the switch,
+// TestLongQualifyKilled: what a run leaves that was killed while it had set up the switch,
 // --resume removes, and continues the run; so does csig off.
-func TestQualifyKilled(t *testing.T) {
+func TestLongQualifyKilled(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"resume", "off"} {
 		t.Run(then, func(t *testing.T) {

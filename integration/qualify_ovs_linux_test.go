@@ -28,9 +28,9 @@ devices:
     ports: [{name: p1, speed: 10G, lm: 1}, {name: p2, speed: 10G, lm: 2}]
 `
 
-// TestQualifyOVS: of Open vSwitch, as docs/ovs.md sets it up, the bench finds what the
+// TestLongQualifyOVS: of Open vSwitch, as docs/ovs.md sets it up, the bench finds what the
 // driver says of it, and nothing else.
-func TestQualifyOVS(t *testing.T) {
+func TestLongQualifyOVS(t *testing.T) {
 	t.Parallel()
 	var f fabric.Fabric
 	t.Cleanup(func() {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -24,9 +23,7 @@ func (b *bed) stripping(t *testing.T) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(b.dir, "strip.yaml")
-	if err := os.WriteFile(file, append(text, "      - {name: swp2, action: strip, speed: 50M}\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, append(text, "      - {name: swp2, action: strip, speed: 50M}\n"...))
 	if f, err := inventory.Load(file); err != nil || len(f.Devices[0].Ports) != 2 {
 		t.Fatalf("the fleet file of this test: %v\n%s", err, text)
 	}
@@ -77,10 +74,7 @@ func (b *bed) agentWith(t *testing.T, caps, file string, until func(*api.Status)
 // privileged reports whether BPF may be had at all.
 func privileged(t *testing.T) bool {
 	t.Helper()
-	m, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := readFile(t, "/proc/self/uid_map")
 	return strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295"
 }
 
@@ -98,14 +92,9 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 			t.Errorf("a refusal that names %q:\n%s", wrong, log)
 		}
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, file)
 	staleStrip := filepath.Join(b.dir, "stale.yaml")
-	if err := os.WriteFile(staleStrip, bytes.Replace(bytes.Replace(text, []byte("conservative"), []byte("strip"), 1), []byte("action: strip"), []byte("action: passthrough"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, staleStrip, bytes.Replace(bytes.Replace(text, []byte("conservative"), []byte("strip"), 1), []byte("action: strip"), []byte("action: passthrough"), 1))
 	if log, err := b.agentWith(t, "+all", staleStrip, nil, 0); err == nil || !strings.Contains(log, "on_stale: strip is not possible") {
 		t.Errorf("on_stale strip: the agent ends with %v\n%s", err, log)
 	}
@@ -125,10 +114,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 // and with each of those missing.
 func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 	t.Parallel()
-	unit, err := os.ReadFile("../deploy/systemd/csig-agent.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unit := readFile(t, "../deploy/systemd/csig-agent.service")
 	m := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`).FindSubmatch(unit)
 	if m == nil {
 		t.Fatal("the unit has no CapabilityBoundingSet")
@@ -144,14 +130,12 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 	}
 	before := b.ruleset(t)
 	works := func(caps []string) bool {
+		b.run(t, "nft", "flush", "ruleset") // what fewer could not remove
 		tested := false
-		ok := true
 		// A second start has to know again what the first one left.
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			log, err := b.agentWith(t, "-all,"+strings.Join(caps, ","), file, func(s *api.Status) bool {
@@ -159,11 +143,12 @@ func TestUnitHasTheCapabilitiesNeeded(t *testing.T) {
 				// Where the setup is in place the self-test comes a lease later.
 				return live(s) && s.SelfTest.Level != api.SelfTestNotRun
 			}, sig)
-			if ok = ok && err == nil && tested; !ok {
+			if err != nil || !tested {
 				t.Logf("with %v: %v, self-test passed: %v\n%s", caps, err, tested, log)
+				return false
 			}
 		}
-		return ok && b.ruleset(t) == before
+		return b.ruleset(t) == before
 	}
 	if !works(caps) {
 		t.Errorf("the unit's %s is not enough", m[1])
@@ -242,12 +227,19 @@ func TestLapseIsTold(t *testing.T) {
 	}
 }
 
-// TestStatusOfRulesThatAreGone replaces csig's table by a foreign one.
-func TestStatusOfRulesThatAreGone(t *testing.T) {
+// TestRulesThatAreGone empties csig's table, replaces it by a foreign one, and takes its lease: each is
+// put right.
+func TestRulesThatAreGone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
+	const load = roomy
+	b.setLoad(t, load)
 	a := b.start(t, "--no-self-test")
-	a.live()
+	a.settle()
+	p := b.probes(t)
+	b.run(t, "nft", "flush", "table", "netdev", "csig") // the next cycle repairs at once
+	a.await("a repair", func(s *api.Status) bool { return s.Cycle.Repairs > 0 })
+	a.eventually(func() error { return p.expectAll(load) })
 	b.run(t, "nft", "delete table netdev csig; add table netdev csig")
 	s := a.await("that our rules are gone", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneForeign })
 	if p := first(s); p.State != api.StateLost || len(p.Signals) != 0 || !strings.Contains(p.Reason, "csig did not make") {
@@ -255,8 +247,11 @@ func TestStatusOfRulesThatAreGone(t *testing.T) {
 	}
 	b.run(t, "nft", "delete table netdev csig")
 	a.live()
+	was := a.await("its repairs", live).Cycle
 	b.run(t, "nft", "flush set netdev csig lease")
-	a.await("the repair of the lease", func(s *api.Status) bool { return s.Cycle.Repairs >= 2 })
+	a.await("the repair of the lease", func(s *api.Status) bool { // which may have lapsed in this instant
+		return s.Cycle.Repairs > was.Repairs || s.Cycle.Lapses > was.Lapses
+	})
 	b.run(t, "ip", "link", "del", "swp3")
 	s = a.await("that the device is gone", func(s *api.Status) bool { return first(s).State == api.StateRefused && first(s).WindowEnd == nil })
 	if p := first(s); p.ABWBPS != 0 || p.CapacityBPS != 0 || !strings.Contains(p.Reason, "no such network device") {
@@ -264,16 +259,40 @@ func TestStatusOfRulesThatAreGone(t *testing.T) {
 	}
 }
 
-// TestShadowBesideAnAgent runs both with the sockets that they choose.
-func TestShadowBesideAnAgent(t *testing.T) {
+// TestShadow: alone and beside an agent it programs nothing, and tells what it would. An agent beside another
+// one is refused.
+func TestShadow(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
+	bare := b.ruleset(t)
+	b.setLoad(t, roomy)
+	alone := b.start(t, "--dry-run")
+	if s := alone.await("a measured port", func(s *api.Status) bool { return live(s) && s.Cycle.WouldOperate > 0 }); !s.Shadow {
+		t.Error("status does not show SHADOW")
+	}
+	if after := b.ruleset(t); after != bare {
+		t.Errorf("shadow mode programmed\n%s", after)
+	}
+	if err := alone.signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if log := alone.log.String(); !strings.Contains(log, "would set up") || !strings.Contains(log, "would program") {
+		t.Errorf("shadow mode does not log what it would do:\n%s", log)
+	}
+
 	a := b.start(t, "--no-self-test")
 	a.live()
+	second := b.launch(t, b.write(t), filepath.Join(b.dir, "second.sock"))
+	select {
+	case <-second.ended:
+	case <-time.After(patience):
+		t.Fatal("a second agent runs")
+	}
+	if log := second.log.String(); second.err == nil || !strings.Contains(log, "another csig agent programs the ports") {
+		t.Errorf("a second agent: %v\n%s", second.err, log)
+	}
 	before := b.run(t, "nft", "list", "chain", "netdev", "csig", "p_swp3")
-	shadow := b.start(t, "--dry-run", "--socket", filepath.Join(b.dir, "shadow.sock"))
-	shadow.client.Close()
-	shadow.client = api.NewClient(filepath.Join(b.dir, "shadow.sock"))
+	shadow := b.launch(t, b.write(t), filepath.Join(b.dir, "shadow.sock"), "--dry-run")
 	s := shadow.await("a measured port", func(s *api.Status) bool { return first(s).State == api.StateLive && len(first(s).Signals) > 0 })
 	if s.DataPlane != api.DataPlaneShadow || s.LeaseNS != 0 || !s.Cycle.LeaseEnds.IsZero() || s.Cycle.Operations != 0 || !first(s).Signals[0].ProgrammedAt.IsZero() {
 		t.Errorf("a shadow that claims to have programmed: %+v", s)

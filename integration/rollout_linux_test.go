@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,10 +73,7 @@ func (r *row) wantRules(want, when string) {
 // strips, and a rollout reports that instead of starting.
 func mayStrip(t testing.TB) bool {
 	t.Helper()
-	m, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := readFile(t, "/proc/self/uid_map")
 	if strings.Join(strings.Fields(string(m)), " ") == "0 0 4294967295" {
 		return true
 	}

@@ -233,14 +233,9 @@ func (r *row) daemons() []*agent {
 // edit replaces a part of the fleet file, and returns a function that restores it.
 func (r *row) edit(old, with string) (restore func()) {
 	r.t.Helper()
-	text, err := os.ReadFile(r.fleet)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	text := readFile(r.t, r.fleet)
 	write := func(text string) {
-		if err := os.WriteFile(r.fleet, []byte(text), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		writeFile(r.t, r.fleet, []byte(text))
 	}
 	changed := strings.ReplaceAll(string(text), old, with)
 	if changed == string(text) {

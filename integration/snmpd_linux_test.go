@@ -55,9 +55,7 @@ func startSnmpd(t testing.TB, in *fabric.Node, port uint16, env []string, conf s
 	text := fmt.Sprintf("agentaddress udp:127.0.0.1:%d\nrocommunity public\ncreateUser %s SHA-256 %q AES %q\nrouser %s priv\n%s",
 		port, snmpdUser, snmpdPhrase, snmpdPhrase, snmpdUser, conf)
 	file, log := filepath.Join(d.dir, "snmpd.conf"), filepath.Join(d.dir, "log")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(text))
 	var cmd *fabric.Cmd
 	d.start = func(t testing.TB) {
 		t.Helper()
@@ -144,10 +142,7 @@ func startTimerSnmpd(t testing.TB, in *fabric.Node) (*snmpd, string) {
 
 func readTimerLog(t testing.TB, file string) (all []refreshed) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, file)
 	for line := range strings.Lines(string(text)) {
 		var r refreshed
 		if err := json.Unmarshal([]byte(line), &r); err != nil {

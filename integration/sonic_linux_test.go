@@ -134,10 +134,7 @@ func (l *sonicLab) until(what string, ok func() bool) {
 // stopPost runs the line that docs/sonic.md gives systemd.
 func (l *sonicLab) stopPost(result string) {
 	l.t.Helper()
-	page, err := os.ReadFile("../docs/sonic.md")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	page := readFile(l.t, "../docs/sonic.md")
 	_, line, found := strings.Cut(string(page), "ExecStopPost=/bin/sh -c '")
 	line, _, closed := strings.Cut(line, "'\n")
 	if !found || !closed {

@@ -31,10 +31,7 @@ type agentDoor struct {
 func newAgentDoor(t *testing.T, ca *tlstest.Authority, configured bool) *agentDoor {
 	t.Helper()
 	d := &agentDoor{bed: newBed(t, quantize.Draft00), at: "127.0.0.1:7443", configured: configured}
-	text, err := os.ReadFile(d.write(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, d.write(t))
 	d.file = string(text)
 	d.spied = listenDatagrams(t, d.s1)
 	cert, key := ca.Certify("agent")
@@ -142,9 +139,7 @@ func (d *agentDoor) tryAll(t *testing.T, list []visitor) outcomes {
 
 		secret := fmt.Sprintf("secret-%d-", i)
 		file := filepath.Join(d.dir, secret)
-		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, []byte(secret+"\n"))
 		arrived := func() bool { return d.spied.got(secret) }
 		describe(d.spying(fmt.Sprintf("{file: %s}", file)), arrived)
 		late[[2]string{doSecret, v.who}] = arrived

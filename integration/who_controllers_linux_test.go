@@ -70,10 +70,7 @@ func newControllersDoor(t *testing.T, ca *tlstest.Authority, list []visitor) *co
 			args = append(args, "--peer", fmt.Sprintf("c%d=%s", j+1, nodesAt(j)))
 		}
 		if i == 0 {
-			text, err := os.ReadFile(o.fleet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := readFile(t, o.fleet)
 			d.text = string(text)
 		}
 		d.cs = append(d.cs, launchIn(t, d.host.Command(csigController, args...), filepath.Join(o.dir, "hw1.sock")))
@@ -133,9 +130,7 @@ func (d *controllersDoor) tryAll(t *testing.T, list []visitor) outcomes {
 		v := &list[i]
 		left, secret, key := filepath.Join(d.dir, fmt.Sprintf("command-%d", i)), fmt.Sprintf("secret-%d-", i), fmt.Sprintf("tried-%d", i)
 		file := filepath.Join(d.dir, secret)
-		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, []byte(secret+"\n"))
 		ran := func() bool { _, err := os.Stat(left); return err == nil }
 		arrived := func() bool { return d.spied.got(secret) }
 		late = append(late, func() {

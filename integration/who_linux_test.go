@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -148,10 +147,7 @@ type whoTable struct {
 
 func readWhoTable(t *testing.T) *whoTable {
 	t.Helper()
-	text, err := os.ReadFile("../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, "../SECURITY.md")
 	w := &whoTable{cells: map[[3]string]string{}}
 	_, rest, _ := strings.Cut(string(text), "## Who may do what\n")
 	rest, _, _ = strings.Cut(rest, "\n## ")
