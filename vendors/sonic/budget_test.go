@@ -61,7 +61,7 @@ func TestSilentCycle(t *testing.T) {
 			l.expect(us)
 			test.begin(l)
 			l.session.patience = time.Second // what is answered is answered by then
-			l.checked = time.Now() // it has just looked at the switch
+			l.checked = time.Now()           // it has just looked at the switch
 			_, err := l.Update(t.Context(), us, time.Second)
 			l.session.patience = l.patience
 			got, waited := portErrors(err), 0
