@@ -179,6 +179,7 @@ func TestLongPageOfALargeFleet(t *testing.T) {
 
 // TestLongPortPage wants a port's page to have its history and its events.
 func TestLongPortPage(t *testing.T) {
+	t.Parallel()
 	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9), live("swp2", 10e9, 9e9))}}
 	host := serve(t, nil, []string{"s1"}, a)
 	b := webtest.New(t, webtest.Options{}, host)
@@ -205,6 +206,7 @@ func TestLongPortPage(t *testing.T) {
 
 // TestLongPortRemoved: a port whose device is no longer in the fleet is not shown as live.
 func TestLongPortRemoved(t *testing.T) {
+	t.Parallel()
 	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9)), "s2": status("s2", live("swp1", 10e9, 1e9))}}
 	var names atomic.Pointer[[]string]
 	names.Store(&[]string{"s1", "s2"})
@@ -224,6 +226,7 @@ func TestLongPortRemoved(t *testing.T) {
 
 // TestLongHostileText: what a device says is text on the page, whatever it is.
 func TestLongHostileText(t *testing.T) {
+	t.Parallel()
 	const evil = `<img src=x onerror="document.title='pwned'"><script>document.title='pwned'</script>"'><svg onload=alert(1)>`
 	p := live(evil, 10e9, 1e9)
 	p.Reason, p.Signals[0].Locator = evil, evil

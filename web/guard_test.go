@@ -254,6 +254,7 @@ func TestLogins(t *testing.T) {
 // TestLongLoginInABrowser: who types the token into Chromium's own dialogue sees the page live, over
 // HTTP/2 with TLS; who does not, sees nothing.
 func TestLongLoginInABrowser(t *testing.T) {
+	t.Parallel()
 	auth := tlstest.New(t)
 	cfg := one(t)
 	cfg.TLS.Cert, cfg.TLS.Key = auth.Certify("localhost")

@@ -144,6 +144,7 @@ func cell(port string, column int) string {
 // TestLongPageIsLive loads the page in a Chromium: it says nothing in the console, asks no other
 // host, and shows a value that an agent changes.
 func TestLongPageIsLive(t *testing.T) {
+	t.Parallel()
 	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9), live("swp2", 10e9, 9e9))}}
 	host := serve(t, nil, []string{"s1", "s2"}, a)
 	b := webtest.New(t, webtest.Options{}, host)
@@ -168,6 +169,7 @@ func TestLongPageIsLive(t *testing.T) {
 // TestLongDeadPath: where the path to the server dies without a reset, the page does not stay live,
 // and connects again.
 func TestLongDeadPath(t *testing.T) {
+	t.Parallel()
 	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9))}}
 	host, dead := mortal(t, serve(t, nil, []string{"s1"}, a))
 	b := webtest.New(t, webtest.Options{}, host)
@@ -234,6 +236,7 @@ func mortal(t *testing.T, host string) (addr string, dead *atomic.Bool) {
 // TestLongNarrowTable: on narrow screens a long reason neither makes its row high nor leaves the
 // window.
 func TestLongNarrowTable(t *testing.T) {
+	t.Parallel()
 	reason := strings.Repeat("capacity unknown: the device does not report it; set speed: for this port in the fleet file; ", 3)
 	stale := live("swp2", 10e9, 1e9)
 	stale.State, stale.Reason, stale.WindowEnd = api.StateStale, reason, nil
@@ -262,6 +265,7 @@ func TestLongNarrowTable(t *testing.T) {
 
 // TestLongAnotherServer: a page that stays open has the map of the server that is there now.
 func TestLongAnotherServer(t *testing.T) {
+	t.Parallel()
 	a := &agents{of: map[string]*api.Status{}}
 	addr := "127.0.0.1:0"
 	serve := func(switches int) (stop func()) {

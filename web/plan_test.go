@@ -17,6 +17,7 @@ import (
 // TestLongPlanPage: a plan that is handed over is shown with how far the devices are; one that was
 // altered is refused, and no plan is none.
 func TestLongPlanPage(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "up.plan")
 	p := &plans.Plan{
 		Format: plans.Format, Created: time.Now().UTC(), Version: "test", Fleet: "/fleet.yaml", Goal: plans.RollOut, Stages: []plans.Stage{},
@@ -68,6 +69,7 @@ func TestLongPlanPage(t *testing.T) {
 
 // TestLongPlanAgain: the page of a plan is live again once its server is, also where nothing has changed.
 func TestLongPlanAgain(t *testing.T) {
+	t.Parallel()
 	cfg := one(t)
 	cfg.Plan = filepath.Join(t.TempDir(), "up.plan")
 	s, stop := start(t, cfg)
