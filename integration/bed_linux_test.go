@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // lanes is how many tests run at once, unless -parallel says: most of them wait for what they started.
-const lanes = 4
+const lanes = 6
 
 func inLanes() {
 	flag.Parse()

@@ -255,69 +255,54 @@ func TestRollOutAndBack(t *testing.T) {
 	w.end()
 }
 
-// The process is killed at every step's beginning and end: resuming completes
-// the plan, and rolling back restores what was there. Here it is the one or the
-// other in turns; TestLongKilledAtEveryStepOfAMixedFleet does both each time.
+// The process is killed at every step's beginning and end. Undone from each of them, everything is as it
+// was; and a rollout that is killed at all of them, and its rollback, come to their ends. Both after each
+// record are rollout's TestDeathAnywhere.
 func TestLongKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
-	if mayStrip(t) {
-		r := newRow(t, 3)
-		r.killAtEveryStep(func(kill int) []bool { return []bool{kill%2 == 0} })
+	if !mayStrip(t) {
+		return
 	}
-}
-
-func TestLongKilledAtEveryStepOfAMixedFleet(t *testing.T) {
-	t.Parallel()
-	if mayStrip(t) {
-		r := newMixedRow(t, byDaemon, byDaemonSSH, byRow)
-		before := r.rulesets()
-		r.daemons()
-		r.killAtEveryStep(func(int) []bool { return []bool{false, true} })
-
-		// What a plan takes off leaves no more than a roll-back does.
-		r.want(2, "plan", "-i", r.fleet, "-o", r.path("on"))
-		r.want(0, "apply", r.path("on"), "--soak", "0s")
-		r.want(2, "plan", "-i", r.fleet, "--remove", "-o", r.path("off"))
-		r.want(0, "apply", r.path("off"), "--soak", "0s")
-		r.wantRules(before, "after a plan that takes everything off")
-	}
-}
-
-// killAtEveryStep kills apply at its first event, at its second and so on. undos
-// is what is done then: true rolls back at once, false resumes first.
-func (r *row) killAtEveryStep(undos func(kill int) []bool) {
-	t := r.t
-	t.Helper()
+	r := newMixedRow(t, byDaemon, byDaemonSSH, byRow)
 	before := r.rulesets()
+	r.daemons()
 	r.want(2, "plan", "-i", r.fleet, "-o", r.path("plan"))
-	r.want(0, "apply", r.path("plan"), "--soak", "0s", "--journal", r.path("whole"))
-	done := r.rulesets()
-	r.want(0, "rollback", r.path("whole"))
+	apply := func(journal string) []string {
+		return []string{"apply", r.path("plan"), "--soak", "0s", "--parallel", "2", "--journal", r.path(journal)}
+	}
+	kill := func(nth int, args ...string) bool {
+		return killAt(t, r.command(append(args, "--json")...), nth, func(event) {})
+	}
 	events := 0
-	for kill := 1; events == 0; kill++ {
-		for _, undo := range undos(kill) {
-			journal := r.path(fmt.Sprintf("journal-%d-%v", kill, undo))
-			apply := r.command("apply", r.path("plan"), "--soak", "0s", "--json", "--parallel", "2", "--journal", journal)
-			killed := killAt(t, apply, kill, func(event) {})
-			if !killed {
-				events = kill - 1
-				r.want(0, "rollback", journal)
-				break
-			}
-			if !undo {
-				r.want(0, "apply", "--resume", journal, "--soak", "0s")
-				if got := r.rulesets(); got != done {
-					t.Fatalf("killed at event %d and resumed:\n%s\nwant\n%s", kill, got, done)
-				}
-				r.want(0, "plan", "-i", r.fleet)
-			}
-			r.want(0, "rollback", journal)
-			if got := r.rulesets(); got != before {
-				t.Fatalf("killed at event %d, undone:\n%s\nwant\n%s", kill, got, before)
-			}
-		}
+	for ; kill(events+1, apply(fmt.Sprint(events))...); events++ {
+		r.want(0, "rollback", r.path(fmt.Sprint(events)))
+		r.wantRules(before, fmt.Sprintf("killed at event %d, undone", events+1))
 	}
 	if events < 14 { // seven steps, each with a beginning and an end
 		t.Errorf("only %d events", events)
 	}
+	done, whole := r.rulesets(), r.path(fmt.Sprint(events))
+	r.want(0, "plan", "-i", r.fleet)
+
+	// Killed in turns at the beginning and at the end of a step, which the next one begins again.
+	again := func(first, next []string) {
+		kills := 0
+		for args := first; kill(1+kills%2, args...); args = next {
+			kills++
+		}
+		if kills < 14 {
+			t.Errorf("%s was killed %d times", first[0], kills)
+		}
+	}
+	undo := []string{"rollback", whole, "--parallel", "1"}
+	again(undo, undo)
+	r.wantRules(before, "a rollback that was killed at every step")
+	again(apply("killed"), []string{"apply", "--resume", r.path("killed"), "--soak", "0s", "--parallel", "1"})
+	r.wantRules(done, "a rollout that was killed at every step")
+	r.want(0, "plan", "-i", r.fleet)
+
+	// What a plan takes off leaves no more than a roll-back does.
+	r.want(2, "plan", "-i", r.fleet, "--remove", "-o", r.path("off"))
+	r.want(0, "apply", r.path("off"), "--soak", "0s")
+	r.wantRules(before, "after a plan that takes everything off")
 }
