@@ -32,7 +32,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 func build(t *testing.T, version, arches, programs string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	run(t, []string{"OUT=" + dir, "ARCHES=" + arches, "PROGRAMS=" + programs, "XZ=0", "SOURCE_DATE_EPOCH=1764000000"}, "./debian/build", version)
+	run(t, []string{"OUT=" + dir, "ARCHES=" + arches, "PROGRAMS=" + programs, "COMPRESSION=none", "SOURCE_DATE_EPOCH=1764000000"}, "./debian/build", version)
 	return dir
 }
 
@@ -42,8 +42,10 @@ type root struct {
 	dir string
 }
 
-// make makes it in the background; done waits for that. Killed, debootstrap would leave mounts.
+// make makes it in the background, without a wait for the disk after each file; done waits for that.
+// Killed, debootstrap would leave mounts.
 func (r root) make() (done func() error) {
+	r.write("etc/dpkg/dpkg.cfg.d/unsafe-io", "force-unsafe-io\n")
 	result := make(chan error)
 	go func() {
 		out, err := exec.Command("debootstrap", "--variant=minbase", "--include=systemd", "bookworm", r.dir).CombinedOutput()
@@ -100,7 +102,7 @@ func TestLongPackages(t *testing.T) {
 	made := r.make()
 	native := map[string]string{"amd64": "amd64", "arm64": "arm64", "arm": "armhf"}[runtime.GOARCH]
 	both := "csig csig-controller"
-	older, newer, again := build(t, "0.1.0", native, both), build(t, "v0.2.0", "amd64 arm64 armhf", both), build(t, "v0.2.0", native, "csig")
+	older, newer, again := build(t, "0.1.0", native, both), build(t, "v0.2.0", native, both), build(t, "v0.2.0", "amd64 arm64 armhf", "csig")
 	deb := func(dir, program, version string) string {
 		return filepath.Join(dir, program+"_"+version+"_"+native+".deb")
 	}
@@ -111,22 +113,20 @@ func TestLongPackages(t *testing.T) {
 	if two, err := os.ReadFile(deb(again, "csig", "0.2.0")); err != nil || !bytes.Equal(one, two) {
 		t.Errorf("the same source makes another package: %v", err)
 	}
-	for _, program := range strings.Fields(both) {
-		for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "armhf": elf.EM_ARM} {
-			file, tree := filepath.Join(newer, program+"_0.2.0_"+arch+".deb"), t.TempDir()
-			if got := strings.TrimSpace(run(t, nil, "dpkg-deb", "--field", file, "Architecture")); got != arch {
-				t.Errorf("%s is for %s", file, got)
-			}
-			run(t, nil, "dpkg-deb", "--extract", file, tree)
-			bin, err := elf.Open(filepath.Join(tree, "usr/bin", program))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if bin.Machine != machine {
-				t.Errorf("%s has a program for %v", file, bin.Machine)
-			}
-			bin.Close()
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "armhf": elf.EM_ARM} { // make release builds both programs for all
+		file, tree := filepath.Join(again, "csig_0.2.0_"+arch+".deb"), t.TempDir()
+		if got := strings.TrimSpace(run(t, nil, "dpkg-deb", "--field", file, "Architecture")); got != arch {
+			t.Errorf("%s is for %s", file, got)
 		}
+		run(t, nil, "dpkg-deb", "--extract", file, tree)
+		bin, err := elf.Open(filepath.Join(tree, "usr/bin/csig"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bin.Machine != machine {
+			t.Errorf("%s has a program for %v", file, bin.Machine)
+		}
+		bin.Close()
 	}
 
 	if err := made(); err != nil {
