@@ -94,6 +94,16 @@ func (b *between) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	b.proxy.ServeHTTP(w, req)
 }
 
+// hasTable reports whether a switch has a table of csig's.
+func (r *row) hasTable(nth int) bool {
+	r.t.Helper()
+	out, err := r.switches[nth].Command("nft", "list", "tables", "netdev").CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	return strings.Contains(string(out), "table netdev csig\n")
+}
+
 func confirms(req *http.Request) bool {
 	return req.Method == http.MethodDelete && req.URL.Path == api.RevertPath
 }

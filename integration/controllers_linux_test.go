@@ -107,7 +107,7 @@ func others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }
 // continues after its term harms nothing. What csig off removed stays removed.
 func TestLongControllers(t *testing.T) {
 	t.Parallel()
-	c := newControllers(t, 3*time.Second, controllersText)
+	c := newControllers(t, 2*time.Second, controllersText)
 	for i := range c.ops {
 		c.start(i)
 	}
