@@ -220,46 +220,67 @@ func (p *prometheus) resolves() {
 	p.await(`ALERTS{alertstate="firing"}`, func(s []promSeries) bool { return len(s) == 0 })
 }
 
-// alerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
-// and resolve when they are over.
-func alerts(t *testing.T) {
-	b := newBed(t, quantize.Draft00)
-	f := &frozen{last: map[string]any{}}
+// alerted is a switch whose counters are those of an SNMP agent, its agent, and a Prometheus with the alerts.
+type alerted struct {
+	*bed
+	*frozen
+	a *agent
+	p *prometheus
+}
+
+func newAlerted(t *testing.T, args ...string) *alerted {
+	t.Helper()
+	d := &alerted{bed: newBed(t, quantize.Draft00), frozen: &frozen{last: map[string]any{}}}
 	var snmpd *snmptest.Agent
-	if err := b.s1.Do(func() error { snmpd = snmptest.StartPorts(t, f.behave, "swp3"); return nil }); err != nil {
+	if err := d.s1.Do(func() error { snmpd = snmptest.StartPorts(t, d.behave, "swp3"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	secret := filepath.Join(b.dir, "community")
+	secret := filepath.Join(d.dir, "community")
 	writeFile(t, secret, []byte(snmptest.Community))
 	var err error
 	counters := fmt.Sprintf("    local: true\n    address: 127.0.0.1\n    counters: {source: snmp, snmp: {port: %d, version: 2c, community: {file: %s}}}\n", snmpd.Port, secret)
-	if b.fleet, err = inventory.Parse("bed.yaml", []byte(strings.Replace(fmt.Sprintf(fleetText, quantize.Draft00), "    local: true\n", counters, 1))); err != nil {
+	if d.fleet, err = inventory.Parse("bed.yaml", []byte(strings.Replace(fmt.Sprintf(fleetText, quantize.Draft00), "    local: true\n", counters, 1))); err != nil {
 		t.Fatal(err)
 	}
-	a := b.start(t, "--metrics", metricsAt)
-	p := startPrometheus(t, b.s1, inTheClear, quicker(t))
-	a.live()
-	p.await("up", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "1" })
-	p.resolves()
-	ready := func(want int) {
-		t.Helper()
-		res, err := p.client.Get("http://" + metricsAt + "/readyz")
-		if err != nil {
-			t.Fatal(err)
+	d.a = d.bed.start(t, append(args, "--metrics", metricsAt)...)
+	d.p = startPrometheus(t, d.s1, inTheClear, quicker(t))
+	d.a.live()
+	d.p.await("up", func(s []promSeries) bool { return len(s) == 1 && s[0].Value[1] == "1" })
+	d.p.resolves()
+	d.ready(t, http.StatusOK)
+	return d
+}
+
+// ready waits for an answer of /readyz.
+func (d *alerted) ready(t *testing.T, want int) {
+	t.Helper()
+	var code int
+	var text []byte
+	if !within(patience, func() bool {
+		res, err := d.p.client.Get("http://" + metricsAt + "/readyz")
+		if err == nil {
+			defer res.Body.Close()
+			code = res.StatusCode
+			text, err = io.ReadAll(res.Body)
 		}
-		defer res.Body.Close()
-		if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != want {
-			t.Errorf("/readyz: %d %s %v, want %d", res.StatusCode, text, err, want)
-		}
+		return err == nil && code == want
+	}) {
+		t.Errorf("/readyz: %d %s, want %d", code, text, want)
 	}
-	ready(http.StatusOK)
+}
+
+// alerts: the alert rules fire in faults of a real agent, as a real Prometheus sees them,
+// and resolve when they are over.
+func alerts(t *testing.T) {
+	b := newAlerted(t)
+	a, p := b.a, b.p
 
 	// Before its counters can be seen to stand still they have to be known to move.
 	a.await("that the counters are current", func(s *api.Status) bool { return s.Cycle.Count > 40 })
-	f.is.Store(true)
+	b.is.Store(true)
 	p.fires("CsigCountersFrozen")
-	ready(http.StatusServiceUnavailable)
-	f.is.Store(false)
+	b.ready(t, http.StatusServiceUnavailable)
+	b.is.Store(false)
 	p.resolves()
 
 	b.run(t, "ip", "link", "set", b.egress.Name, "name", "foo")
@@ -267,11 +288,17 @@ func alerts(t *testing.T) {
 	b.run(t, "ip", "link", "set", "foo", "name", b.egress.Name)
 	p.resolves()
 
-	f.dead.Store(true)
+	b.dead.Store(true)
 	p.fires("CsigCyclesFail")
 	p.fires("CsigDataPlane")
-	f.dead.Store(false)
+	b.dead.Store(false)
 	p.resolves()
+}
+
+// alertsOfRules are those of rules, files and agents that others change or end.
+func alertsOfRules(t *testing.T) {
+	b := newAlerted(t)
+	a, p := b.a, b.p
 
 	b.run(t, "nft", "delete table netdev csig; add table netdev csig { comment \"another program's\"; }; add chain netdev csig other")
 	p.fires("CsigDataPlane")
@@ -322,8 +349,16 @@ func alerts(t *testing.T) {
 	}
 	<-a.ended
 	p.fires("CsigDown")
-	disk := filepath.Join(b.dir, "disk")
-	if err := errors.Join(os.Mkdir(disk, 0o700), unix.Mount("none", disk, "tmpfs", 0, "size=64k,mode=0700")); err != nil { // this process has its own mounts
+	again := b.start(t, "--metrics", metricsAt)
+	again.live()
+	p.resolves()
+	b.ready(t, http.StatusOK)
+}
+
+// alertsOfPorts are those of a port that flaps, and of its records on a full disk, for which they wait 30 s.
+func alertsOfPorts(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k,mode=0700"); err != nil { // this process has its own mounts
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -331,24 +366,21 @@ func alerts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	again := b.start(t, "--metrics", metricsAt, "--records", filepath.Join(disk, "records"))
-	again.live()
-	p.resolves()
-	ready(http.StatusOK)
-
+	b := newAlerted(t, "--records", filepath.Join(disk, "records"))
+	a, p := b.a, b.p
 	ballast := filepath.Join(disk, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 64<<10), 0o600); !errors.Is(err, unix.ENOSPC) && err != nil {
 		t.Fatal(err)
 	}
 	flap := func() {
 		t.Helper()
-		before := again.await("its link", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive }).Ports[0].LinkDowns
-		f.down.Store(true)
-		again.await("the link to be down", func(s *api.Status) bool { return s.Ports[0].LinkDowns == before+1 })
-		f.down.Store(false)
-		again.live()
+		before := a.await("its link", func(s *api.Status) bool { return s.Ports[0].State == api.StateLive }).Ports[0].LinkDowns
+		b.down.Store(true)
+		a.await("the link to be down", func(s *api.Status) bool { return s.Ports[0].LinkDowns == before+1 })
+		b.down.Store(false)
+		a.live()
 	}
-	for _, alert := range []string{"CsigPortFlaps", "CsigRecordsFail"} { // records wait for the disk for 30 s
+	for _, alert := range []string{"CsigPortFlaps", "CsigRecordsFail"} {
 		p.await(firing(alert), func(s []promSeries) bool {
 			if len(s) == 0 {
 				flap()

@@ -140,11 +140,30 @@ func (p *poller) take(samples []counters.Sample) {
 	}
 }
 
+// gap is the longest time between two readings: what comes between them is known no better. A busy
+// machine makes it longer than it is to be.
+func (p *poller) gap() (most time.Duration) {
+	most, last := p.every, time.Time{}
+	for i := range p.got {
+		if at := p.got[i].read; p.got[i].port == steadyPort {
+			if !last.IsZero() {
+				most = max(most, at.Sub(last))
+			}
+			last = at
+		}
+	}
+	return most
+}
+
+// exact reports whether the load over all windows is right but for what their ends are uncertain by.
+func (p *poller) exact(v verdict) bool { return abs(v.overall)*v.length <= 1.2*p.gap().Seconds() }
+
 // verdict is what the readings of one port amount to, from some time on.
 type verdict struct {
 	windows, doubtful, wrong int
 	worst                    float64 // relative error of a window's load
 	overall                  float64 // that of all windows together
+	length                   float64 // of these, in seconds
 }
 
 // judge compares every window that began after from with the kernel.
@@ -165,6 +184,7 @@ func (p *poller) judge(t *testing.T, port string, tr *truth, from time.Time) (v 
 		if !g.est.Start.Before(last) { // windows may overlap; the sum takes none twice
 			bits += float64(g.est.Bits)
 			truly += tr.bits(g.est.End) - tr.bits(g.est.Start)
+			v.length += g.est.End.Sub(g.est.Start).Seconds()
 			last = g.est.End
 		}
 		low, high := g.est.LoadRange()

@@ -123,6 +123,7 @@ func init() {
 // refreshed is one line of the timer's log.
 type refreshed struct {
 	At     time.Time         `json:"at"`
+	Seen   time.Time         `json:"seen"` // by when it could be read
 	Octets map[string]uint64 `json:"octets"`
 }
 
@@ -260,13 +261,14 @@ func (m *timerMIB) refresh(log io.Writer) error {
 		}
 	}
 	slices.SortFunc(order, slices.Compare[[]int])
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values, m.order = values, order
+	note.Seen = time.Now()
 	line, err := json.Marshal(note)
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.values, m.order = values, order
 	_, err = log.Write(append(line, '\n'))
 	return err
 }
