@@ -64,6 +64,11 @@ func TestLongControllerFaults(t *testing.T) {
 	c.bound = time.Duration(s.LeaseNS) + expires
 	c.written("the first owner", ofAgent)
 
+	rest := func() { // until each has an owner that has written
+		for _, device := range besideNames {
+			c.driven("the rest between faults", device, 2*patience, live, 0, 1, 2)
+		}
+	}
 	took := map[string][]time.Duration{}
 	counts := map[string]int{}
 	var kinds []string
@@ -71,9 +76,7 @@ func TestLongControllerFaults(t *testing.T) {
 		if len(kinds) == 0 { // each kind once in five faults
 			kinds = []string{"killed", "stopped", "cut off", "full", "set to another time"}
 			random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-			for _, device := range besideNames {
-				c.driven("the rest between faults", device, 2*patience, live, 0, 1, 2)
-			}
+			rest()
 		}
 		c.setLoad(0)
 		owner = c.owner(0, 1, 2)
@@ -143,6 +146,7 @@ func TestLongControllerFaults(t *testing.T) {
 		// One that was stopped needs a moment until it knows that it owns nothing.
 		c.where[victim].await(what+", and back", func(s *api.Status) bool { return strings.Contains(s.Waiting, "this one takes over") })
 	}
+	rest()
 	t.Logf("seed %d: %v", seed, counts)
 	for _, device := range append([]string{"hw1"}, besideNames...) {
 		if all := took[device]; len(all) > 0 {
@@ -288,6 +292,7 @@ func (c *controllers) written(what string, is func(tci int) bool) {
 	}
 	const interval, speed, slack = 200 * time.Millisecond, 1_000_000, 3 * 8 * (1400 + onWire) // frames at the ends of an interval
 	for end := time.Now().Add(patience); ; {
+		time.Sleep(20 * time.Millisecond) // as in the traffic; without, a test that waits uses up a processor
 		sent := time.Now()
 		tci := c.leaves(2)
 		c.frames++
