@@ -121,6 +121,9 @@ func hideSecrets(lines []string) []int {
 	cuts := make([]int, len(lines))
 	for i, line := range lines {
 		cuts[i] = h.line(line)
+		if strings.IndexByte(line, '@') < 0 { // as nearly all, and the expression costs more than all else
+			continue
+		}
 		if m := login.FindStringSubmatchIndex(line); m != nil && (cuts[i] < 0 || m[3] < cuts[i]) {
 			cuts[i] = m[3]
 		}

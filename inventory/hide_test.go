@@ -164,7 +164,7 @@ func TestSlipsShowNoSecret(t *testing.T) {
 		}
 		for n, slip := range []string{"", " ", "\n", "\t", "{", "}", "]", ":", ",", "\"", "'", "#", " #", "&", "*", "!", "|", "-", "x", "? "} {
 			for i, one := range []string{text[:at] + slip + text[at+1:], text[:at] + slip + text[at:]} {
-				if shorter > 1 && (at+n)%4 > 0 {
+				if (at+n)%shorter > 0 {
 					continue
 				}
 				if i == 0 && slip != "" && text[at] != ':' && text[at] != ' ' {

@@ -18,7 +18,7 @@ func TestLongHuge(t *testing.T) {
 	shorter = 1
 	for name, test := range map[string]func(*testing.T){
 		"hostile files": TestHostileFiles, "odd files": TestOddFiles, "foreign files": TestForeignFilesAreNotShown,
-		"above linear": TestNothingAboveLinear, "slips": TestSlipsShowNoSecret, "allocation": TestAllocationOnPaths,
+		"above linear": nothingAboveLinear, "odd places": TestOddPlaces, "slips": TestSlipsShowNoSecret, "allocation": TestAllocationOnPaths,
 	} {
 		t.Run(name, test)
 	}

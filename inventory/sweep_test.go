@@ -214,16 +214,13 @@ var constructs = []construct{
 	{"hosts", good + "hosts:\n", "  - h%N\n", ""},
 }
 
-// TestNothingAboveLinear reads every construct at two sizes: what it allocates and takes of a
+// nothingAboveLinear reads every construct at two sizes: what it allocates and takes of a
 // processor grows no faster than the file. Time has a wide margin, since the garbage collector
 // has some of it; what is quadratic is beyond it: 64 times. What is beyond it once is read again.
-func TestNothingAboveLinear(t *testing.T) {
+func nothingAboveLinear(t *testing.T) {
 	const small, times = 8 << 10, 8
 	const little, least = uint64(1 << 20), 10 * time.Millisecond // what reading costs in any case
-	for i, c := range constructs {
-		if shorter > 1 && i%6 > 0 {
-			continue // TestLongHuge has them all
-		}
+	for _, c := range constructs {
 		a, b := c.text(small), c.text(times*small)
 		ta, ma := cost(a)
 		tb, mb := cost(b)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -144,21 +142,12 @@ func switchPage(t *testing.T, name string, s *clitest.Server, sw interface {
 // and their replacements may follow.
 func exampleFolder(t *testing.T, name string, s *clitest.Server, more ...string) string {
 	t.Helper()
-	// Its length is always the same: csig breaks lines by it.
-	dir := fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, example := folderFor(t, name)
 	login := "ssh: {user: " + s.Login.User + ", port: " + strconv.Itoa(int(s.Login.Port)) + ", password: {file: " + s.Login.Password.File + "}, known_hosts: " + s.Login.KnownHosts + "}"
 	fleet := strings.NewReplacer(append([]string{
 		"interval: 10s", "interval: 500ms", "192.0.2.30", s.Address, "192.0.2.31", s.Address, "ssh: {user: csig, key: /etc/csig/id_ed25519}", login,
 		"/run/csig/tor1.sock", filepath.Join(dir, "tor1.sock"), "/etc/csig/community", s.Login.Password.File,
-	}, more...)...).Replace(string(example))
+	}, more...)...).Replace(example)
 	if err := os.WriteFile(filepath.Join(dir, "tor1.yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}

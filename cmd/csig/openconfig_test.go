@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,7 +47,7 @@ func gnmiPage(t *testing.T, name, device, address string, target *octest.Target,
 }
 
 // gnmiDevice serves the device of a platform's example, and returns the folder with its fleet file.
-func gnmiDevice(t *testing.T, name, device, address string, target *octest.Target, configured string) (dir string) {
+func gnmiDevice(t *testing.T, name, device, address string, target *octest.Target, configured string) string {
 	t.Helper()
 	target.Username, target.Password = "csig", "secret"
 	target.Serve(t)
@@ -57,18 +55,9 @@ func gnmiDevice(t *testing.T, name, device, address string, target *octest.Targe
 		mtu := uint16(9000)
 		d.Interface[configured].Tpid, d.Interface[configured].Mtu = oc.VlanTypes_TPID_TYPES_TPID_0X9100, &mtu
 	})
-	// Its length is always the same: csig breaks lines by it.
-	dir = fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir, example := folderFor(t, name)
 	password := filepath.Join(dir, "password")
 	if err := os.WriteFile(password, []byte(target.Password), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
-	if err != nil {
 		t.Fatal(err)
 	}
 	host, port, err := net.SplitHostPort(target.Address)
@@ -76,7 +65,7 @@ func gnmiDevice(t *testing.T, name, device, address string, target *octest.Targe
 		t.Fatal(err)
 	}
 	fleet := strings.NewReplacer(address, host, "port: 9339", "port: "+port, "port: 57400", "port: "+port, "tls: {ca: /etc/csig/ca.pem}", "plaintext: true, allow_plaintext_password: true",
-		"/etc/csig/"+device+".password", password, "/run/csig/"+device+".sock", filepath.Join(dir, device+".sock")).Replace(string(example))
+		"/etc/csig/"+device+".password", password, "/run/csig/"+device+".sock", filepath.Join(dir, device+".sock")).Replace(example)
 	if err := os.WriteFile(filepath.Join(dir, device+".yaml"), []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}

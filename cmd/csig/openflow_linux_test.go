@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -46,19 +45,10 @@ func openFlowPage(t *testing.T, sw *oftest.Switch, name, device string, o oftest
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its length is always the same: csig breaks lines by it.
-	dir := fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, example := folderFor(t, name)
 	fleet := strings.NewReplacer(append([]string{
 		"192.0.2.20", host, "192.0.2.30", host, "/run/csig/" + device + ".sock", filepath.Join(dir, device+".sock"),
-	}, more...)...).Replace(string(example))
+	}, more...)...).Replace(example)
 	tls := fleet[strings.Index(fleet, "tls: {"):]
 	fleet = strings.Replace(fleet, tls[:strings.Index(tls, "}")+1], "plaintext: true\n        port: "+port, 1)
 	if err := os.WriteFile(filepath.Join(dir, device+".yaml"), []byte(fleet), 0o600); err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +49,22 @@ func carryOutPage(t *testing.T, page, kind, dir string, after func(command strin
 	default:
 		t.Errorf("%s shows another session (go test ./cmd/csig -run %s -update):\n%s", page, t.Name(), out.String())
 	}
+}
+
+// folderFor is a new folder for a platform's session, and the platform's example. The folder's name is always as long as
+// this one: csig breaks lines by it.
+func folderFor(t *testing.T, name string) (dir, example string) {
+	t.Helper()
+	dir = fmt.Sprintf("/tmp/csig-%s-%08x", name, rand.Uint32())
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, string(text)
 }
 
 // startAgent starts the agent of a device, which ends with the test.

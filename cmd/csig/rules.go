@@ -80,7 +80,9 @@ with --json the object is printed all the same.`,
 	f.StringVar(&v.platform, "platform", "", "a platform's own capabilities instead of --match")
 	f.BoolVar(&v.costs, "costs", false, "count, by compiling, what every kind of table costs")
 	addJSON(cmd, &v.asJSON)
-	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions(all.Default().Drivers(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("platform", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return all.Default().Drivers(), cobra.ShellCompDirectiveNoFileComp
+	})
 	return cmd
 }
 

@@ -25,16 +25,20 @@ func TestNXOSPage(t *testing.T) {
 // TestLongNXOSReasserted has the agent run when hardware loses the TPID, which the configuration
 // keeps: the port has it again within little more than a minute.
 func TestLongNXOSReasserted(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const port = "Ethernet1/2"
 	sw := nxostest.New("tor1", "Ethernet1/1", port)
 	before := sw.Running()
 	tpids := make(chan uint16, 64) // of the port, each time that hardware changes
 	sw.Changed = func(list []nxostest.Port) { tpids <- list[1].TPID }
 	s := clitest.New(t, sw.Shell)
+	community := filepath.Join(t.TempDir(), "community")
+	if err := os.WriteFile(community, []byte(snmptest.Community), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	counters := snmptest.StartPorts(t, nil, "Ethernet1/1", port)
 	dir := exampleFolder(t, "nxos", s,
-		"community: {file: /etc/csig/community}", "community: {env: CSIG_TEST_COMMUNITY}, port: "+strconv.Itoa(int(counters.Port)))
-	t.Setenv("CSIG_TEST_COMMUNITY", snmptest.Community)
+		"community: {file: /etc/csig/community}", "community: {file: "+community+"}, port: "+strconv.Itoa(int(counters.Port)))
 	agent := startAgent(t, dir, "tor1")
 	runShown(t, dir, []string{"plan", "-i", "tor1.yaml", "-o", "tor1.plan"})
 	runShown(t, dir, []string{"apply", "tor1.plan", "--soak", "0s"})
