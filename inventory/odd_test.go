@@ -126,22 +126,12 @@ const (
 	oddPatience = 5 * time.Minute
 )
 
-// worked is how long processors have worked for this process.
-func worked(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // boundedRead fails where reading takes more than the bounds.
 func boundedRead(t *testing.T, read func() error) error {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := worked(t)
+	start := processor()
 	ended := make(chan error, 1)
 	go func() { ended <- read() }()
 	select {
@@ -150,7 +140,7 @@ func boundedRead(t *testing.T, read func() error) error {
 		if n := after.TotalAlloc - before.TotalAlloc; n > oddBytes {
 			t.Errorf("it takes %d MiB", n>>20)
 		}
-		if d := worked(t) - start; d > oddTime {
+		if d := processor() - start; d > oddTime {
 			t.Errorf("it takes %v", d)
 		}
 		return err

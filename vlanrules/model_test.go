@@ -17,9 +17,9 @@ import (
 // spent here: the race detector watches the compiler, and not these (go:norace).
 
 // thinned is how many times fewer cases the tests look at: all of them are for TestLongEveryCase.
-var thinned = 8
+var thinned = 16
 
-// chosen reports whether a test looks at its nth case of a kind: at another eighth of them for each kind.
+// chosen reports whether a test looks at its nth case of a kind: at others for each kind.
 func chosen(kind, n int) bool {
 	return thinned == 1 || (uint32(n)*2654435769>>16+uint32(kind))%uint32(thinned) == 0
 }
@@ -31,7 +31,7 @@ func TestLongEveryCase(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"pairs": TestEveryPair, "walks": TestWalks, "exact pairs": TestExactPairs, "interrupted": TestInterrupted, "shared table": TestSharedTable,
 		"appended classifier": TestAppendedClassifier, "shared behavior": TestSharedBehavior, "prefixes": TestPrefixes, "random": TestRandom,
-		"crowded band": TestCrowdedBand, "reachable tables": TestEveryReachableTable, "costs": TestCosts, "budget": TestBudgetHolds, "limits": TestVIDLimits, "signals": TestSignalsComeAndGo,
+		"crowded band": TestCrowdedBand, "reachable tables": TestEveryReachableTable, "costs": TestCosts, "budget": TestBudgetHolds, "choice": TestChoiceIsCheapest, "limits": TestVIDLimits, "signals": TestSignalsComeAndGo,
 	} {
 		t.Run(name, test)
 	}

@@ -69,6 +69,9 @@ func TestJSONOfAnEmptyTable(t *testing.T) {
 	empty := 0
 	for _, match := range []vlanrules.MatchKind{vlanrules.MatchRange, vlanrules.MatchTernary, vlanrules.MatchTernaryUnordered, vlanrules.MatchExact} {
 		for from := range uint8(quantize.NumBuckets) {
+			if match == vlanrules.MatchExact && from%31 > 0 {
+				continue // thousands of entries
+			}
 			r, err := explain.Explain(explain.Options{Match: match, Bucket: 7, LM: 5, From: &explain.State{Bucket: from, LM: 5}})
 			if err != nil {
 				t.Fatal(err)
