@@ -136,12 +136,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCosts holds the cost table of a layout against the counts that are known,
-// and the goals against their limits.
-func TestCosts(t *testing.T) { costs(t, quantize.UEC, 31*64) }
-
-// TestLongCosts has the layout with twice as many locators.
-func TestLongCosts(t *testing.T) { costs(t, quantize.Draft00, 31*128) }
+// TestLongCosts holds the cost table of either layout against the counts that are
+// known, and the goals against their limits. TestDocs of cmd/csig has the tables' text.
+func TestLongCosts(t *testing.T) {
+	costs(t, quantize.Draft00, 31*128)
+	costs(t, quantize.UEC, 31*64)
+}
 
 func costs(t *testing.T, layout quantize.Layout, exact int) {
 	table := explain.Costs(layout)
@@ -179,6 +179,9 @@ func costs(t *testing.T, layout quantize.Layout, exact int) {
 			t.Errorf("%s: %+v", layout, g)
 		}
 	}
+}
+
+func TestMissedGoal(t *testing.T) {
 	missed := explain.CostTable{Goals: []explain.CostGoal{{Goal: "few", AtMost: 1, Counted: 2}}}
 	if text := missed.Text(); !strings.Contains(text, "few      1.00     2.00  NOT MET") {
 		t.Error(text)
