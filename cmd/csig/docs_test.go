@@ -10,8 +10,13 @@ import (
 
 // TestDocs runs the commands of every console block in README.md and docs/ and
 // compares their output with what the page shows. Blocks of other kinds (text,
-// sh) show what differs from run to run or what changes a machine.
-func TestDocs(t *testing.T) {
+// sh) show what differs from run to run or what changes a machine. What counts
+// all costs of tables takes seconds: TestLongDocs has it.
+func TestDocs(t *testing.T) { docs(t, false) }
+
+func TestLongDocs(t *testing.T) { docs(t, true) }
+
+func docs(t *testing.T, costs bool) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -27,12 +32,12 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		inBlock := false
+		inBlock, kept := false, false // kept is what the other test runs
 		for line := range strings.Lines(string(old)) {
 			text := strings.TrimRight(line, "\n")
 			switch {
 			case text == "```console":
-				inBlock = true
+				inBlock, kept = true, false
 				blocks++
 				out.WriteString(line)
 			case inBlock && text == "```":
@@ -40,10 +45,12 @@ func TestDocs(t *testing.T) {
 				out.WriteString(line)
 			case inBlock && strings.HasPrefix(text, "$ csig "):
 				out.WriteString(line)
-				out.Write(runShown(t, root, strings.Fields(text)[2:]))
+				if kept = strings.Contains(text, " --costs") != costs; !kept {
+					out.Write(runShown(t, root, strings.Fields(text)[2:]))
+				}
 			case inBlock && strings.HasPrefix(text, "$ "):
 				t.Errorf("%s: %q is not a csig command: show it in a sh block", page, text)
-			case !inBlock:
+			case !inBlock || kept:
 				out.WriteString(line)
 			}
 		}
@@ -56,7 +63,7 @@ func TestDocs(t *testing.T) {
 			}
 			continue
 		}
-		t.Errorf("%s shows output that csig does not print (go test ./cmd/csig -run TestDocs -update):\n%s", filepath.Base(page), out.String())
+		t.Errorf("%s shows output that csig does not print (go test ./cmd/csig -run %s -update):\n%s", filepath.Base(page), t.Name(), out.String())
 	}
 	if blocks == 0 {
 		t.Error("no console block found: this test checks nothing")

@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestLongCosts holds the cost table of either layout against the counts that are
-// known, and the goals against their limits. TestDocs of cmd/csig has the tables' text.
+// known, and the goals against their limits. TestLongDocs of cmd/csig has the tables' text.
 func TestLongCosts(t *testing.T) {
 	costs(t, quantize.Draft00, 31*128)
 	costs(t, quantize.UEC, 31*64)
