@@ -225,7 +225,7 @@ func TestOddPlaces(t *testing.T) {
 		{"a pattern over the machine", "/proc/*/*/csig-test.yaml", nil, "include: "},
 		{"a file without permission to be a name", "a\\0b", nil, "include: "},
 	} {
-		if shorter > 1 && row.name == "more files than may be" {
+		if shorter > 1 && (row.name == "more files than may be" || row.name == "a pattern of a megabyte") {
 			continue // TestLongHuge has them
 		}
 		t.Run(row.name, func(t *testing.T) {

@@ -144,9 +144,9 @@ func TestParseSchedule(t *testing.T) {
 	}
 }
 
-// TestGapIsTheLongest walks schedules instant by instant, as cron does, and compares
+// TestLongGapIsTheLongest walks schedules instant by instant, as cron does, and compares
 // the longest gap seen in a leap year and the next.
-func TestGapIsTheLongest(t *testing.T) {
+func TestLongGapIsTheLongest(t *testing.T) {
 	field := func(values ...string) *rapid.Generator[string] { return rapid.SampledFrom(values) }
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join([]string{
