@@ -29,7 +29,7 @@ tag of passing frames, so that receivers learn their path's bottleneck.`,
   csig agent -i tor.yaml --dry-run
   csig tag decode 99002385`,
 		Args:                       groupArgs,
-		SuggestionsMinimumDistance: 2,
+		SuggestionsMinimumDistance: 1,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE:          requireFlags,
 	}
@@ -51,7 +51,7 @@ tag of passing frames, so that receivers learn their path's bottleneck.`,
 // group is a command that only has sub-commands.
 func group(use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Example: example, Args: groupArgs, SuggestionsMinimumDistance: 2,
+		Use: use, Short: short, Example: example, Args: groupArgs, SuggestionsMinimumDistance: 1,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(subs...)

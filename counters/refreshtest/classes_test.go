@@ -79,7 +79,7 @@ func classes(t *testing.T, windows int) {
 		r := c.Judge(1, &table, windows)
 		t.Logf("%-60s %9d %8.1f %8d %7.2f%% %7.2f%% %7.2f%% %8d %8d %s", c.Name, r.Windows, 100*float64(r.Windows)/float64(max(r.Readings, 1)), r.Looks, r.Share(r.Marked), r.Share(r.MarkedLater), r.Share(r.Other), r.Outside, r.Wrong, r.Example)
 		switch most := bar.marked + bar.outside + bar.over + 1; {
-		case r.Windows < windows, c.Live && r.Outside > 0, !bar.changes && r.Wrong > 0, r.Share(r.Wrong) > 0.3:
+		case r.Windows < windows, c.Live && r.Outside > 0, !bar.changes && r.Wrong > 0, windows >= 20_000 && r.Share(r.Wrong) > 0.3: // of few windows one change is more
 			t.Errorf("%s: %+v", c.Name, r)
 		case windows >= 1_000_000 && r.Share(r.Marked) > most:
 			t.Errorf("%s: %.2f %% are marked, at most %.2f %% may be", c.Name, r.Share(r.Marked), most)

@@ -97,14 +97,19 @@ const maxNames = 200
 func greeting(err error, secured bool) error {
 	text := err.Error()
 	switch {
-	case secured && (strings.Contains(text, "tls: ") || errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET)):
+	case secured && (strings.Contains(text, "tls: ") || hungUp(err)):
 		return fmt.Errorf("the switch ended it right after the TLS handshake, as one does that refuses csig's certificate (has the switch the authority of that certificate?): %w", err)
-	case !secured && (errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET)):
+	case !secured && hungUp(err):
 		return fmt.Errorf("%w before its first message: it may want TLS there: management: {openflow: {tls: …}} in place of plaintext: true", err)
 	case !secured && errors.Is(err, ErrMalformed) && strings.Contains(text, "version 21"): // an alert of TLS begins with 21
 		return fmt.Errorf("the switch speaks TLS there: management: {openflow: {tls: …}} in place of plaintext: true, or another port: %w", err)
 	}
 	return err
+}
+
+// hungUp reports whether the switch ended the connection: a read or a write sees it first.
+func hungUp(err error) bool {
+	return errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // handshake explains why there is no TLS.
@@ -114,7 +119,7 @@ func handshake(err error) error {
 		return fmt.Errorf("the switch does not speak TLS there: have it use TLS (ssl: or pssl: in Open vSwitch), or set plaintext: true: %w", err)
 	case strings.Contains(err.Error(), "remote error: tls: "):
 		return fmt.Errorf("the switch refuses csig's certificate, or what TLS it offers: %w", err)
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF) || hungUp(err):
 		return fmt.Errorf("the switch ended it during the TLS handshake: it may not speak TLS there, or refuse csig's certificate: %w", err)
 	}
 	return err
