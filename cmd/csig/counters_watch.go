@@ -95,7 +95,7 @@ func runWatch(ctx context.Context, o watchOptions, out io.Writer) error {
 	}
 	// Loading the file, and looking around at the start, take memory that reading
 	// does not: a reading allocates next to nothing, so a small heap costs no time.
-	debug.SetGCPercent(25)
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	debug.FreeOSMemory()
 	ran := make(chan error, 1)
 	go func() { ran <- w.fleet.Run(ctx) }()

@@ -132,10 +132,10 @@ func TestMissesOfNewTags(t *testing.T) {
 	}
 }
 
-// TestCachedFlowsDoNotOverlap has the switch cache frames with the same tags under
+// TestLongCachedFlowsDoNotOverlap has the switch cache frames with the same tags under
 // one bucket after the other: what is read of a frame at a time that it is parsed does
 // not depend on the signal (doc.go: Open vSwitch confuses flows that overlap).
-func TestCachedFlowsDoNotOverlap(t *testing.T) {
+func TestLongCachedFlowsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := newFlowBridge(t)
 	tags := distinct(300)
