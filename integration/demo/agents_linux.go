@@ -186,7 +186,7 @@ func (p *proc) stop() error {
 	}
 	select {
 	case <-p.ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		return errors.Join(fmt.Errorf("agent of %s does not end%s", p.hop.device.Name, p.logTail()), p.cmd.Process.Kill())
 	}
 	if p.err != nil {
