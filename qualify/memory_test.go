@@ -245,6 +245,29 @@ func TestLostDEI(t *testing.T) {
 	})
 }
 
+// TestFactsOfRules: what rules do right is a fact, and what they do wrong is one.
+func TestFactsOfRules(t *testing.T) {
+	for strips, faults := range map[bool]memory.Faults{true: {}, false: {StripsPayload: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			list := only("tpid", "rewrite", "untagged", "strip", "link-flap")
+			r := run(t, labBench(t, faults, 2), qualify.Options{Experiments: list, Destructive: true})
+			r.Switch.Model, r.Switch.Version = "X-1", "1"
+			f, err := r.Facts(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, fact := range map[string]*bool{"update_exact": f.UpdateExact, "vlans_unchanged": f.VLANsUnchanged, "survives_link_flap": f.SurvivesFlap} {
+				if fact == nil || !*fact {
+					t.Errorf("%s: %v, want true", name, fact)
+				}
+			}
+			if f.Strip == nil || *f.Strip != strips {
+				t.Errorf("strip: %v, want %v", f.Strip, strips)
+			}
+		})
+	}
+}
+
 // TestRestartProgress: a restart that does not come says what is waited for.
 func TestRestartProgress(t *testing.T) {
 	var told []string

@@ -299,6 +299,9 @@ func (m *mutant) try(checkout string) (noticed, viable bool) {
 	if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
 		return false, false
 	}
+	if checkout != "" && bytes.Contains(out, []byte("panic: test timed out after")) {
+		return false, false // tests of another version may just take longer
+	}
 	return err != nil, true
 }
 
