@@ -259,9 +259,9 @@ func TestRulesThatAreGone(t *testing.T) {
 	}
 }
 
-// TestShadow: alone and beside an agent it programs nothing, and tells what it would. An agent beside another
+// TestShadowProgramsNothing: alone and beside an agent it programs nothing, and tells what it would. An agent beside another
 // one is refused.
-func TestShadow(t *testing.T) {
+func TestShadowProgramsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, quantize.Draft00)
 	bare := b.ruleset(t)

@@ -152,10 +152,10 @@ func boundedRead(t *testing.T, read func() error) error {
 
 func TestOddFiles(t *testing.T) {
 	for _, row := range odd() {
+		if shorter > 1 && row.name == "more names than may be" {
+			continue // TestLongHuge has these two million names
+		}
 		t.Run(row.name, func(t *testing.T) {
-			if shorter > 1 && row.name == "more names than may be" {
-				t.Skip("TestLongHuge has these two million names")
-			}
 			err := boundedRead(t, func() error { _, err := Parse("fleet.yaml", []byte(row.text)); return err })
 			switch {
 			case row.want == "" && err != nil:

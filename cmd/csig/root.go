@@ -28,10 +28,9 @@ tag of passing frames, so that receivers learn their path's bottleneck.`,
 		Example: `  csig demo
   csig agent -i tor.yaml --dry-run
   csig tag decode 99002385`,
-		Args:                       groupArgs,
-		SuggestionsMinimumDistance: 1,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE:          requireFlags,
+		Args:              groupArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: requireFlags,
 	}
 	root.InitDefaultVersionFlag()
 	root.SetVersionTemplate(process.VersionText("csig", version) + "\n")
@@ -51,7 +50,7 @@ tag of passing frames, so that receivers learn their path's bottleneck.`,
 // group is a command that only has sub-commands.
 func group(use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Example: example, Args: groupArgs, SuggestionsMinimumDistance: 1,
+		Use: use, Short: short, Example: example, Args: groupArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(subs...)

@@ -115,13 +115,21 @@ func parseTPIDs(flag, s string) ([]uint16, error) {
 		if err != nil || v < lowestEtherType {
 			return nil, fmt.Errorf("--%s %q: want Ethernet types from 0x%04x to 0xffff, separated by commas", flag, s, lowestEtherType)
 		}
-		var bad *quantize.Problem
-		if errors.As(quantize.TPIDs{Compact: uint16(v)}.Validate(), &bad) {
-			return nil, fmt.Errorf("--%s: %w", flag, bad.Err)
+		if err := mayBeTPID(uint16(v)); err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
 		}
 		out = append(out, uint16(v))
 	}
 	return out, nil
+}
+
+// mayBeTPID is why no profile may have a TPID; nil: one may.
+func mayBeTPID(tpid uint16) error {
+	var bad *quantize.Problem
+	if errors.As(quantize.TPIDs{Compact: tpid}.Validate(), &bad) {
+		return bad.Err
+	}
+	return nil
 }
 
 // lowestEtherType is the least number that is an Ethernet type; below it a
@@ -224,9 +232,8 @@ func (d *tagDomain) decode(raw []byte, wide bool) (tag quantize.Tag, vlans *int,
 	size := quantize.Tag{Wide: wide}.Size()
 	switch {
 	case len(raw) == size:
-		var bad *quantize.Problem
-		if errors.As(quantize.TPIDs{Compact: binary.BigEndian.Uint16(raw)}.Validate(), &bad) {
-			return tag, nil, fmt.Errorf("HEX is no CSIG tag: %w", bad.Err)
+		if err := mayBeTPID(binary.BigEndian.Uint16(raw)); err != nil {
+			return tag, nil, fmt.Errorf("HEX is no CSIG tag: %w", err)
 		}
 		tag, err = quantize.DecodeTag(raw, d.layout, wide)
 		return tag, nil, err

@@ -68,6 +68,7 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	hint := "it has " + strings.Join(names, ", ")
+	cmd.SuggestionsMinimumDistance = 1 // cobra's own default is none
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}

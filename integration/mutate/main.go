@@ -105,7 +105,7 @@ func run(pkgs []string, seed uint64, limit time.Duration, against string) error 
 					continue
 				}
 				if !killed && against != "" {
-					there, same := m.in(against)
+					there, same := m.counterpart(against)
 					if !same {
 						continue
 					}
@@ -247,8 +247,8 @@ func unwatched(call *ast.CallExpr) bool {
 	return false
 }
 
-// in finds the mutant in another version: the same line between the same two lines, once in the file.
-func (m *mutant) in(dir string) (there mutant, same bool) {
+// counterpart finds the mutant in another version: the same line between the same two lines, once in the file.
+func (m *mutant) counterpart(dir string) (there mutant, same bool) {
 	here, err := os.ReadFile(m.file)
 	if err != nil {
 		return mutant{}, false

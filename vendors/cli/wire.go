@@ -18,7 +18,7 @@ type wire struct {
 	client *ssh.Client
 	shell  *ssh.Shell
 	pause  time.Duration // that the device makes in the middle of an answer, at most
-	buf    []byte        // of Read
+	buf    []byte        // of Read, which one goroutine calls
 
 	mu   sync.Mutex  // guards what follows
 	left int         // bytes that the device may send for this command

@@ -10,13 +10,14 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 var releases = []sonictest.Release{sonictest.R202311, sonictest.R202405, sonictest.R202511, sonictest.R202605}
 
 // sized is how much a test does: some of it, and all in one named TestLong….
 func sized(t *testing.T, some, all int) int {
-	if strings.HasPrefix(t.Name(), "TestLong") {
+	if vendorstest.Long(t) {
 		return all
 	}
 	return some

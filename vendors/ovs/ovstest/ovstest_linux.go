@@ -174,9 +174,13 @@ func (s *Switch) Appctl(command string, args ...string) string {
 		s.t.Fatal(err)
 	}
 	defer c.Close()
+	request := struct {
+		ID     int      `json:"id"`
+		Method string   `json:"method"`
+		Params []string `json:"params"` // never null
+	}{0, command, append([]string{}, args...)}
 	var reply struct{ Result, Error string }
-	request := map[string]any{"id": 0, "method": command, "params": append([]string{}, args...)}
-	if err := errors.Join(json.NewEncoder(c).Encode(request), json.NewDecoder(c).Decode(&reply)); err != nil || reply.Error != "" {
+	if err := errors.Join(c.SetDeadline(time.Now().Add(time.Minute)), json.NewEncoder(c).Encode(request), json.NewDecoder(c).Decode(&reply)); err != nil || reply.Error != "" {
 		s.t.Fatalf("%s %s: %v %v", command, strings.Join(args, " "), err, reply.Error)
 	}
 	return reply.Result
