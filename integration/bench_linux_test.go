@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"strings"
 	"testing"
 	"time"
@@ -201,8 +202,10 @@ func startDaemon(b testing.TB, ports int, busy bool, args ...string) *daemon {
 	})
 	d := &daemon{pid: cmd.Process.Pid, node: s1, client: api.NewClient(socket)}
 	b.Cleanup(d.client.Close)
-	for deadline := time.Now().Add(30 * time.Second); d.cycles(b) < 20; {
+	for deadline := time.Now().Add(patience); d.cycles(b) < 20; {
 		if time.Now().After(deadline) {
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // it prints what its goroutines do
+			_ = cmd.Wait()                          // of that signal
 			b.Fatal("the agent does not get going")
 		}
 		time.Sleep(interval) // the agent's own pace; the condition is above

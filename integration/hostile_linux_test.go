@@ -169,11 +169,20 @@ func pours(begin, text string) func(net.Conn) {
 	}
 }
 
-// listenUnix serves every connection to a socket until stop, or the test's end.
+// listenUnix serves every connection to a socket until stop, or the test's end. The socket is of a namespace of
+// its own, where the csig of another test does not find it when it looks for all bridges of its own.
 func listenUnix(t *testing.T, path string, serve func(net.Conn)) (stop func()) {
 	t.Helper()
-	ln, err := net.Listen("unix", path)
+	ns, err := fabric.NewNS("hostile")
 	if err != nil {
+		t.Fatal(err)
+	}
+	var ln net.Listener
+	err = ns.Do(func() (err error) {
+		ln, err = net.Listen("unix", path)
+		return err
+	})
+	if err := errors.Join(err, ns.Close()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -157,7 +157,7 @@ func namespaceHolder(ns int) (by string, err error) {
 // Bounds of what is read of the namespace's bridges.
 const (
 	mostBridges  = 256
-	bridgeWithin = time.Second
+	bridgeWithin = 10 * time.Second // a busy machine's ovs-vswitchd takes more than one
 )
 
 // bridgesOf are all bridges of a device's namespace that have flows of csig's.

@@ -2,16 +2,14 @@ package all
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -44,13 +42,22 @@ func TestStrangersSocket(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	ns, err := fabric.NewNS("bridges") // where no other test's csig finds these
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ns.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	look := func() (of []vendors.Former) {
 		t.Helper()
-		all, err := bridges(context.Background(), &vendors.Config{}, "")
+		of, err := bridges(t.Context(), &vendors.Config{NetNS: ns.FD()}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(all, func(o vendors.Former) bool { return !strings.Contains(o.What, dir) }) // other tests'
+		return of
 	}
 	exe, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -60,9 +67,9 @@ func TestStrangersSocket(t *testing.T) {
 	if err := os.WriteFile(binary, exe, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	stranger := exec.Command(binary, "-test.run=^TestStrangersSocket$")
+	stranger := ns.Command(binary, "-test.run=^TestStrangersSocket$")
 	stranger.Env = append(os.Environ(), listens+"="+filepath.Join(dir, "stranger.mgmt"))
-	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	stranger.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	said, err := stranger.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +89,11 @@ func TestStrangersSocket(t *testing.T) {
 	}
 
 	ours := filepath.Join(dir, "silent.mgmt")
-	l, err := net.Listen("unix", ours)
-	if err != nil {
+	var l net.Listener
+	if err := ns.Do(func() (err error) {
+		l, err = net.Listen("unix", ours)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
