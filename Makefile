@@ -21,11 +21,13 @@ PEERS   := nftables iproute2 ethtool tshark snmpd snmp openssh-server openvswitc
 # same source is the same bytes.
 CLANG := clang-14 llvm-14
 
+# The same for all commands, which then share what they build.
 export CGO_ENABLED ?= 0
+export GOFLAGS     ?= -trimpath
 
 .PHONY: build demo test long steady chaos peers vet lint bench fuzz mutants sai-check release packages clean generate generated
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
 demo: build
 	./bin/csig demo
@@ -44,10 +46,9 @@ test: peers
 	$(SAYS) $(RACE) $(TEST) -race -skip '^TestLong' ./...
 	@$(TIMES)
 
-# Without the race detector, which make test has on all packages, and one package at a time: these also judge
-# how fast csig is, and its memory.
+# Without the race detector, which make test has on all packages: these also judge how fast csig is, and its memory.
 long: peers
-	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) -p 1 -run '^TestLong' ./...
+	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt $(TEST) -run '^TestLong' ./...
 	cat bin/chaos.txt
 	@$(TIMES)
 
@@ -103,7 +104,7 @@ sai-check:
 release:
 	for arch in amd64 arm64 arm; do \
 	  for program in csig csig-controller; do \
-	    GOOS=linux GOARCH=$$arch GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+	    GOOS=linux GOARCH=$$arch GOARM=7 $(GO) build -ldflags '$(LDFLAGS)' \
 	      -o dist/$$program-$(VERSION)-linux-$$(test $$arch = arm && echo armv7 || echo $$arch) ./cmd/$$program || exit 1; \
 	  done; \
 	done

@@ -144,7 +144,7 @@ func New(cfg Config) (*Agent, error) {
 	a.setup = vendors.SetupOf(&cfg.Profile, cfg.Policy, &cfg.Device)
 	pack := new([]byte)
 	for i, p := range cfg.Device.Ports {
-		a.ports = append(a.ports, newPort(a.pipe, i, newRecords(len(cfg.Device.Ports), pack), p))
+		a.ports = append(a.ports, newPort(a.pipe, i, newRecords(len(cfg.Device.Ports), pack), &a.cfg.Profile, p))
 	}
 	a.keepRecords()
 	return a, nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -35,6 +36,10 @@ type port struct {
 
 	records *records // of its cycles
 
+	prof   *quantize.Profile
+	fitted uint64 // the capacity that misfit is about
+	misfit string // why the buckets cannot tell its loads apart; "" when they can
+
 	supervised supervision // of a device that measures by itself
 
 	intents    []vlanrules.Intent // wanted, in the order of the view's signals
@@ -54,9 +59,9 @@ type port struct {
 	pending time.Time          // since when one does
 }
 
-func newPort(pipe *counters.Pipeline, at int, recs *records, cfg inventory.Port) port {
+func newPort(pipe *counters.Pipeline, at int, recs *records, prof *quantize.Profile, cfg inventory.Port) port {
 	p := port{
-		cfg: cfg, records: recs,
+		cfg: cfg, prof: prof, records: recs,
 		pipe: pipe, at: at, view: pipe.Port(at),
 		state: api.StateWaiting, logged: api.StateWaiting,
 	}
@@ -178,6 +183,15 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 	}
 	if p.view.Slow != 0 && p.state == api.StateLive && s.Err == nil {
 		p.code, p.reason = findings.SlowLink, findings.Join(findings.SlowLinkReason(p.cfg.Speed, p.view.Slow), p.reason)
+	}
+	if p.state != api.StateLive || s.Err != nil {
+		return
+	}
+	if c := est.Capacity; c != p.fitted && est.State.Valid() {
+		p.fitted, p.misfit = c, p.prof.Misfit(c)
+	}
+	if p.misfit != "" {
+		p.code, p.reason = cmp.Or(p.code, findings.BucketsMisfit), findings.Join(p.misfit, p.reason)
 	}
 }
 

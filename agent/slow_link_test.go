@@ -56,3 +56,29 @@ func TestSlowLinkIsAFinding(t *testing.T) {
 		}
 	})
 }
+
+// A port whose capacity is within the first bucket is live, and says that its S cannot tell its load.
+func TestMisfitIsAFinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{rate: 1e3}, &recorder{}
+		cfg := testConfig(t, src, drv)
+		a, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cycles(t, a, 2)
+		if p := a.Status().Ports[0]; p.State != api.StateLive || p.Code != "" {
+			t.Errorf("a port that fits: %+v", p)
+		}
+		abw := cfg.Profile.Signals[quantize.MinABW].Buckets
+		_, high := abw.Range(0)
+		src.speed = high - 1
+		cycles(t, a, 2)
+		if p := a.Status().Ports[0]; p.State != api.StateLive || p.Code != findings.BucketsMisfit || !strings.HasPrefix(p.Reason, "abw is never above") {
+			t.Errorf("a port that became slower: %+v", p)
+		}
+	})
+}

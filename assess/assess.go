@@ -240,7 +240,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		for i := range dev.Ports {
 			want = append(want, vendors.PortSetup{Port: dev.Ports[i].Name, Action: dev.Ports[i].Action})
 		}
-		a.out.Findings = append(a.out.Findings, plans.PortFindings(dev.Name, &seen.Facts, want)...)
+		a.out.Findings = append(a.out.Findings, plans.PortFindings(&a.fleet.Profile, dev, &seen.Facts, want)...)
 	}
 	out := Device{
 		Device: dev.Name, Platform: dev.Platform, Via: seen.Via, Basis: seen.Basis,

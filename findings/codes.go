@@ -107,6 +107,7 @@ var (
 var (
 	CountersFail      = code("counters-fail", "the counters of the port cannot be used")
 	CountersInexact   = code("counters-inexact", "the counters miss some bits: the reason says which")
+	BucketsMisfit     = code("buckets-misfit", "the signal cannot tell the loads of the port apart: its capacity is within the first bucket of the table, or far above the last")
 	SlowLink          = code("slow-link", "the device reports less speed of the port than the fleet file has: the smaller one is its capacity")
 	CountersStopped   = code("counters-stopped", "no counter of the device has moved for longer than its refreshes take")
 	CountersUnchanged = code("counters-unchanged", "the reading repeats the one before: the source has not refreshed")

@@ -31,7 +31,7 @@ func (b *builder) judge(n *node) {
 	if len(n.gone) > 0 {
 		b.find(findings.PortsGone, findings.Warning, n, n.gone, "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
 	}
-	b.add(PortFindings(n.dev.Name, &n.seen.Facts, n.want.Ports)...)
+	b.add(PortFindings(&b.fleet.Profile, n.dev, &n.seen.Facts, n.want.Ports)...)
 	if n.want.Nothing() {
 		for _, what := range n.seen.Facts.Off {
 			b.find(findings.StaysAfterOff, findings.Warning, n, nil, "%s", what)
@@ -131,7 +131,8 @@ func missing(has []string, ports []vendors.PortSetup) (out []string) {
 // PortFindings are findings of ports that a device does not have, where it was
 // asked which it has, and of what is in the way of tags at ports that are to update, or that a
 // device which can only be set up is to give its TPID.
-func PortFindings(device string, f *vendors.Facts, want []vendors.PortSetup) []findings.Finding {
+func PortFindings(prof *quantize.Profile, d *inventory.Device, f *vendors.Facts, want []vendors.PortSetup) []findings.Finding {
+	device := d.Name
 	var out []findings.Finding
 	for _, port := range missing(f.Ports, want) { // apply would stop at them, half-way
 		out = append(out, findings.Finding{Code: findings.NoSuchPort, Level: findings.Error, Device: device, Ports: []string{port},
@@ -151,7 +152,27 @@ func PortFindings(device string, f *vendors.Facts, want []vendors.PortSetup) []f
 		}
 		out = append(out, issue)
 	}
+	for _, misfit := range MisfitFindings(prof, d) {
+		if concerns[misfit.Ports[0]] {
+			out = append(out, misfit)
+		}
+	}
 	return findings.Merge(out)
+}
+
+// MisfitFindings are the ports that update, one each, whose speed in the fleet file does not fit the profile's buckets.
+func MisfitFindings(prof *quantize.Profile, d *inventory.Device) (out []findings.Finding) {
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Action != vlanrules.Update {
+			continue
+		}
+		if why := prof.Misfit(p.Speed); why != "" {
+			out = append(out, findings.Finding{Code: findings.BucketsMisfit, Level: findings.Warning, Device: d.Name, Ports: []string{p.Name},
+				Reason: fmt.Sprintf("speed %s: %s", inventory.FormatSpeed(p.Speed), why)})
+		}
+	}
+	return out
 }
 
 func (b *builder) canStrip(n *node, port, why string) {

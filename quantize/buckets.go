@@ -46,6 +46,8 @@ func NewBuckets(sig Signal, bounds []uint64) (Buckets, error) {
 	return b, nil
 }
 
+const whole = 1_000_000 // ppm
+
 func (b *Buckets) validate() error {
 	var errs []error
 	add := func(i int, format string, args ...any) {
@@ -59,7 +61,6 @@ func (b *Buckets) validate() error {
 			add(i, "bound %d (%s) is not above bound %d (%s)", i, FormatValue(b.Signal, b.bounds[i]), i-1, FormatValue(b.Signal, b.bounds[i-1]))
 		}
 	}
-	const whole = 1_000_000 // ppm
 	if top := b.bounds[NumBuckets]; b.Signal == MinABWC && top > whole {
 		add(NumBuckets, "the last bucket ends at %s: available bandwidth is never above 100 %% of the capacity", FormatValue(b.Signal, top))
 	}
@@ -116,6 +117,21 @@ func (b *Buckets) Bucket(v uint64) uint8 {
 // bucket also takes everything from high up.
 func (b *Buckets) Range(s uint8) (low, high uint64) {
 	return b.bounds[s], b.bounds[s+1]
+}
+
+// Misfit says why S cannot tell the values 0…top apart, in the signal's unit, where all of them are in
+// the first bucket, or the highest is above the last bound by more than the last bucket's width; else "".
+func (b *Buckets) Misfit(top uint64) string {
+	low, high := b.Range(NumBuckets - 1)
+	switch {
+	case top < b.bounds[1]:
+		return fmt.Sprintf("%s is never above %s here, which is in the first bucket (%s): S is 0, saturated, even without load",
+			b.Signal, FormatValue(b.Signal, top), b.FormatRange(0))
+	case top > high && top-high > high-low:
+		return fmt.Sprintf("%s goes up to %s here, and the last bucket takes all from %s up: S is 31 for every load that leaves so much",
+			b.Signal, FormatValue(b.Signal, top), FormatValue(b.Signal, low))
+	}
+	return ""
 }
 
 // Bounds returns a copy of the table as NewBuckets takes it, in the signal's

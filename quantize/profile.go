@@ -163,3 +163,24 @@ func (r Reading) String() string {
 }
 
 func sortedKeys[V any](m map[Signal]V) []Signal { return slices.Sorted(maps.Keys(m)) }
+
+// Misfit is Buckets.Misfit of the signals of a port of so many bit/s, joined; "" where all tell its loads apart.
+func (p *Profile) Misfit(capacity uint64) string {
+	var all []string
+	for _, sig := range Signals {
+		sp, ok := p.Signals[sig]
+		top := capacity
+		switch {
+		case !ok || capacity == 0:
+			continue
+		case sig == MinABWC:
+			top = whole
+		case sig != MinABW:
+			continue // no bound of theirs follows from the port
+		}
+		if why := sp.Buckets.Misfit(top); why != "" {
+			all = append(all, why)
+		}
+	}
+	return strings.Join(all, "; ")
+}

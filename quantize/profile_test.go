@@ -245,3 +245,43 @@ func TestProfileRead(t *testing.T) {
 		t.Error("a wide tag was read without a quantum")
 	}
 }
+
+func TestMisfit(t *testing.T) {
+	preset := func(sig Signal, name string) SignalProfile {
+		table, err := Preset(sig, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return SignalProfile{Buckets: table}
+	}
+	shares := preset(MinABWC, "log")
+	bounds := shares.Buckets.Bounds()
+	for i := range bounds {
+		bounds[i] /= 4 // up to 25 %
+	}
+	quarter, err := NewBuckets(MinABWC, bounds[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Profile{Signals: map[Signal]SignalProfile{MinABW: preset(MinABW, "log-100G"), MinABWC: preset(MinABWC, "log"), MaxPD: preset(MaxPD, "log-1ms")}}
+	low := p.Signals[MinABW].Buckets.bounds
+	for _, tc := range []struct {
+		capacity uint64
+		want     string // "" for a table that fits
+	}{
+		{0, ""}, // not known
+		{low[1] - 1, "S is 0"},
+		{low[1], ""},
+		{100e9, ""},
+		{100e9 + low[32] - low[31], ""}, // one more bucket as wide as the last
+		{100e9 + low[32] - low[31] + 1, "S is 31"},
+	} {
+		if got := p.Misfit(tc.capacity); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%d bit/s: %q, want %q", tc.capacity, got, tc.want)
+		}
+	}
+	p.Signals[MinABWC] = SignalProfile{Buckets: quarter}
+	if got := p.Misfit(1e6); !strings.Contains(got, "abw is never above 1 Mbit/s") || !strings.Contains(got, "; abwc goes up to 100 %") {
+		t.Errorf("both: %q", got)
+	}
+}

@@ -215,8 +215,25 @@ func speedWarnings(f *inventory.Fleet) (out inventory.Errors) {
 	return eachPlaceOnce(out)
 }
 
+// misfitWarnings are the ports whose loads the profile's buckets cannot tell apart.
+func misfitWarnings(f *inventory.Fleet) (out inventory.Errors) {
+	for i := range f.Devices {
+		for _, misfit := range findings.Merge(plans.MisfitFindings(&f.Profile, &f.Devices[i])) {
+			at := f.PortOrigins(inventory.PortRef{Device: misfit.Device, Port: misfit.Ports[0]})["speed"]
+			what := "port "
+			if len(misfit.Ports) > 1 {
+				what = "ports "
+			}
+			out = append(out, &inventory.Error{File: at.File, Line: at.Line, Col: at.Col,
+				Msg:  fmt.Sprintf("device %s, %s%s: %s", misfit.Device, what, vendors.Names(misfit.Ports), misfit.Reason),
+				Hint: "csig inventory show has the buckets; correct the speed, or take other buckets for the profile"})
+		}
+	}
+	return eachPlaceOnce(out)
+}
+
 func (r *checkResult) fill(f *inventory.Fleet) {
-	r.Warnings = slices.Concat(r.Warnings, f.Warnings(), mtuWarnings(f), speedWarnings(f))
+	r.Warnings = slices.Concat(r.Warnings, f.Warnings(), mtuWarnings(f), speedWarnings(f), misfitWarnings(f))
 	r.Files, r.Devices, r.Links = len(f.Files()), len(f.Devices), len(f.Links())
 	hosts := make(map[string]bool)
 	for _, h := range f.Hosts {
