@@ -134,8 +134,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	if err == nil {
 		// Two readings of the schedule make a window, unless the first came late.
-		next := a.schedule.Next(time.Now())
-		how.Least = min(how.Interval, a.schedule.Next(next).Sub(next)) / 2
+		how.Least = min(how.Interval, a.between(a.schedule.Next(time.Now()))) / 2
 		a.pipe, err = counters.NewPipeline(how)
 	}
 	if err != nil {

@@ -337,7 +337,7 @@ func TestOutageIsNotAveraged(t *testing.T) {
 			cycles(t, a, 1)
 			drv.takes = 0
 		}, 1},
-		{"no reading came", func(t *testing.T, a *Agent, src *script, _ *recorder) {
+		{"nothing was read", func(t *testing.T, a *Agent, src *script, _ *recorder) {
 			src.device = errors.New("no answer")
 			cycles(t, a, 87)
 			src.device = nil

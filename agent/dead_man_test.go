@@ -262,7 +262,8 @@ func TestDeadManOfLongerLease(t *testing.T) {
 		a, g := deadManTest(t, &script{})
 		proved(t, a, g, 0)
 		before, arms := g.after, g.arms
-		a.schedule = cron.ConstantDelaySchedule{Delay: 2 * time.Second}
+		a.cfg.Device.Interval = 2 * time.Second
+		a.schedule = cron.ConstantDelaySchedule{Delay: a.cfg.Device.Interval}
 		for range 3 {
 			time.Sleep(2 * time.Second)
 			_ = a.Cycle(t.Context())

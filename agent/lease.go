@@ -22,7 +22,7 @@ func (a *Agent) leaseDuration() time.Duration {
 	if own.Kind.EveryReading() {
 		own.Period = 0 // what it has instead is the schedule's, as it came out
 	}
-	lease := max(vendors.LeasePeriods*max(a.schedule.Next(next).Sub(next), next.Sub(now), own.Period), 2*a.facts.ConfigInterval().Is, vendors.MinLease)
+	lease := max(vendors.LeasePeriods*max(a.between(next), a.gap(next.Sub(now)), own.Period), 2*a.facts.ConfigInterval().Is, vendors.MinLease)
 	if a.reloads.Load() || a.reloaded {
 		lease = max(lease, min(2*lease, reloadLease))
 	}
@@ -57,7 +57,9 @@ func tooOld(age, lease time.Duration) error {
 // one is stated. lost tells that the rules were not all there meanwhile, fellBack
 // that ports were seen at their fallback.
 func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
-	if ended := a.cycle.LeaseEnds; !ended.IsZero() && to.After(ended) {
+	ended := a.cycle.LeaseEnds
+	paused := !ended.IsZero() && from.Sub(a.pauseAfter(ended.Add(-lease))) <= 2*lease // the first window takes two cycles
+	if !ended.IsZero() && to.After(ended) && !paused {
 		a.cycle.Lapses++
 		a.cycle.LastLapseNS = int64(to.Sub(ended))
 		log := a.log.WithFields(logrus.Fields{"lapsed": to.Sub(ended).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses, "on_stale": a.cfg.Policy.OnStale})
@@ -159,6 +161,10 @@ func (a *Agent) fallBackOnExpiry(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.stuck = ""
+		if now.Before(a.pauseLocked()) {
+			log.Info("the schedule pauses, and the device cannot expire rules: its ports were made to fall back")
+			return
+		}
 		log.Warn("no cycle has completed for too long, and the device cannot expire rules: its ports were made to fall back")
 	case c.stuck != err.Error():
 		c.stuck = err.Error()

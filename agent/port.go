@@ -25,6 +25,7 @@ type port struct {
 	view    *counters.PortState // there
 	came    time.Time           // when the counters came last
 	counted time.Time           // what they were the state of, by the source's clock
+	repeats bool                // readings came since, without news
 	state   string
 	logged  string // the state that the log has
 	reason  string
@@ -144,7 +145,11 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 		p.code = readingCodes[est.State]
 	}
 	if outage > 0 && est.State == counters.First {
-		p.reason = fmt.Sprintf("no reading came for %v: measuring again", outage.Round(time.Millisecond))
+		what := "nothing was read"
+		if p.repeats {
+			what = "each reading repeated the one before"
+		}
+		p.reason, p.repeats = fmt.Sprintf("%s for %v: measuring again", what, outage.Round(time.Millisecond)), false
 	}
 	switch est.State {
 	case counters.Down:
@@ -201,6 +206,7 @@ func (p *port) observe(s *counters.Sample, lease time.Duration, now time.Time) {
 // reading may be held up before it comes.
 func (p *port) forgetOutage(s *counters.Sample, lease time.Duration, now time.Time) (outage time.Duration) {
 	if s.Err != nil || s.Fresh == counters.Held || s.Fresh == counters.Stuck {
+		p.repeats = s.Err == nil
 		return 0 // says nothing new
 	}
 	if !p.came.IsZero() {
@@ -208,6 +214,7 @@ func (p *port) forgetOutage(s *counters.Sample, lease time.Duration, now time.Ti
 	}
 	p.came, p.counted = now, s.At
 	if outage <= lease {
+		p.repeats = false
 		return 0
 	}
 	p.pipe.Restart(p.at)

@@ -39,6 +39,44 @@ func scheduleOf(d *inventory.Device, beside int) (cron.Schedule, time.Duration, 
 	return later{s, phase}, phase, nil
 }
 
+// between is the time from a tick to the next one.
+func (a *Agent) between(tick time.Time) time.Duration { return a.gap(a.schedule.Next(tick).Sub(tick)) }
+
+// gap is a time between two ticks, or the usual one where the schedule pauses: a lease that lasted over a pause
+// would advertise the last value for as long.
+func (a *Agent) gap(d time.Duration) time.Duration {
+	if d > a.cfg.Device.Interval {
+		return a.cfg.Device.Period()
+	}
+	return d
+}
+
+// pauseAfter is until when the schedule pauses from an instant on; zero where it does not.
+func (a *Agent) pauseAfter(at time.Time) (until time.Time) {
+	if next := a.schedule.Next(at); next.Sub(at) > a.cfg.Device.Interval {
+		return next
+	}
+	return time.Time{}
+}
+
+// pauseLocked is until when the schedule pauses since the last complete cycle; zero where it does not.
+func (a *Agent) pauseLocked() (until time.Time) {
+	if a.cycle.Last.IsZero() {
+		return time.Time{}
+	}
+	return a.pauseAfter(a.cycle.Last)
+}
+
+// restAgain is after how long a device that could not be made to fall back in a pause is tried again.
+const restAgain = 10 * time.Second
+
+// restIsDue reports whether the lease has ended in a pause of the schedule on a device that cannot expire rules.
+func (a *Agent) restIsDue(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return now.Before(a.pauseLocked()) && a.fallbackDueLocked(now)
+}
+
 // later is a schedule that is due some time after another.
 type later struct {
 	cron.Schedule
@@ -69,6 +107,7 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 		next = seen
 	}
 	var look time.Time // when a reading between two cycles is due; zero for none
+	var rested time.Time
 	looks := make(chan time.Time, 1)
 	run := func(do func()) {
 		go func() {
@@ -109,11 +148,20 @@ func (a *Agent) keepSchedule(ctx context.Context) {
 		case step != 0:
 			a.log.WithField("step", step.Round(time.Millisecond).String()).Warn("wall clock stepped; schedule restarted")
 		case now.Before(next):
-			if !look.IsZero() && !now.Before(look) && len(running) == 0 {
+			switch {
+			case len(running) > 0:
+			case !look.IsZero() && !now.Before(look):
 				running <- struct{}{}
 				look = time.Time{}
 				due := next // which is another one when the next tick is missed
 				run(func() { a.readBetween(ctx, due) })
+			case now.Sub(rested) >= restAgain && a.restIsDue(now):
+				running <- struct{}{}
+				rested = now
+				run(func() {
+					defer a.lockDriver()()
+					a.fallBackOnExpiry(ctx)
+				})
 			}
 			continue
 		default:
@@ -199,7 +247,9 @@ const (
 // hangsLocked reports whether no cycle has ended for longer than it may take.
 func (a *Agent) hangsLocked(now time.Time) bool {
 	c := &a.cycle
-	next := a.schedule.Next(now)
-	period := max(a.schedule.Next(next).Sub(next), next.Sub(now))
-	return !c.ended.IsZero() && now.Sub(c.ended) > max(hangLeases*max(c.lease, vendors.LeasePeriods*period), hangLeast)
+	if c.ended.IsZero() {
+		return false
+	}
+	due := a.schedule.Next(c.ended) // perhaps after a pause
+	return now.Sub(due) > max(hangLeases*max(c.lease, vendors.LeasePeriods*a.between(due)), hangLeast)
 }

@@ -141,6 +141,9 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		case c.Last.IsZero():
 			return what + ": no cycle has completed yet"
 		}
+		if until := a.pauseLocked(); now.Before(until) {
+			return fmt.Sprintf("%s: the schedule pauses until %s", what, until.Format(time.RFC3339))
+		}
 		return fmt.Sprintf("%s: the last cycle completed %v ago", what, now.Sub(c.Last).Round(time.Millisecond))
 	}
 	switch {

@@ -280,7 +280,7 @@ func TestLeaseReachesTheNextTick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.schedule = at
+			a.schedule, a.cfg.Device.Interval = at, 2*time.Second
 			if got := a.leaseDuration(); got != tc.want {
 				t.Errorf("%s: a lease of %v, want %v", tc.name, got, tc.want)
 			}

@@ -178,9 +178,7 @@ func (a *assessor) age(d *assessed) *SignalAge {
 		s.note("how often the device refreshes its counters was not measured: csig counters read")
 	}
 	s.RefreshNS = period.Nanoseconds()
-	if sched, err := inventory.ParseSchedule(d.dev.Schedule); err == nil {
-		s.ScheduleNS = inventory.LongestGap(sched).Nanoseconds()
-	}
+	s.ScheduleNS = d.dev.Period().Nanoseconds()
 	if !known {
 		return s
 	}

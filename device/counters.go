@@ -40,11 +40,10 @@ func SourceName(dev *inventory.Device) string {
 
 // PollPeriod is how often the device's schedule reads it.
 func PollPeriod(dev *inventory.Device) (time.Duration, error) {
-	s, err := inventory.ParseSchedule(dev.Schedule)
-	if err != nil {
+	if _, err := inventory.ParseSchedule(dev.Schedule); err != nil {
 		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
 	}
-	return inventory.LongestGap(s), nil
+	return dev.Period(), nil
 }
 
 // OpenSource opens the counter source of a device of the fleet, for one reading in

@@ -260,7 +260,7 @@ func (c *compiler) schedule(d *Device, values *layered[deviceKeys], what string)
 		c.errorf(cmp.Or(at, c.origins.policy.interval), "give it an interval of its own, or csig's data plane, platform: linux-ebpf", "%s: an interval of %s is too short: csig samples at most once every %s", what, d.Interval, MinPeriod)
 		return
 	}
-	why := tooSparse(d.Schedule, d.Interval)
+	why := tooSparse(d)
 	if given := values.originOf("schedule"); given != notGiven {
 		at = given
 	}

@@ -27,7 +27,7 @@ type Fleet struct {
 // Policy is the domain's behaviour outside the profile's hash.
 type Policy struct {
 	OnStale   OnStale   `key:"on_stale" words:"conservative strip passthrough" default:"conservative" doc:"What frames carry when the agent is gone or the counters are stale; conservative unless given."`
-	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: five cron fields, or \"@every 100ms\"."` // for ParseSchedule
+	Schedule  string    `key:"schedule,always" is:"schedule" doc:"When to sample: \"@every 100ms\", or a cron expression of five fields, or of six that begin with the second: \"*/10 * 8-17 * * 1-5\" is each 10 s in working hours. Where it pauses for longer than Δt the lease ends, and ports fall back."` // for ParseSchedule
 	Estimator Estimator `key:"estimator,flow" doc:"How readings become a rate; raw unless given."`
 	Damping   Damping   `key:"damping,flow" doc:"Holds back a better bucket until it has proved itself; off unless given."`
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
@@ -78,7 +77,7 @@ func (r *reader) schedule(n ast.Node, what string) (string, bool) {
 		return "", false
 	}
 	if _, err := ParseSchedule(text); err != nil {
-		r.errorf(n, `e.g. "@every 100ms", or five cron fields`, "%s: %v", strings.TrimSuffix(what, ": schedule"), err)
+		r.errorf(n, `e.g. "@every 100ms", or "*/10 * 8-17 * * 1-5": each 10 s in working hours`, "%s: %v", strings.TrimSuffix(what, ": schedule"), err)
 		return "", false
 	}
 	return text, true
@@ -97,17 +96,13 @@ func parseMargin(text string, _ func(string) string) (uint64, string, string) {
 	return v, "", ""
 }
 
-// tooSparse says why a schedule samples less often than the averaging window,
-// "" when it does not: load between two windows would be seen by none.
-func tooSparse(text string, interval time.Duration) string {
-	s, err := ParseSchedule(text)
-	if err != nil || interval == 0 {
-		return "" // reported where it was read
+// tooSparse says why a device is never sampled as often as its averaging window,
+// "" when it is: load between two windows would be seen by none.
+func tooSparse(d *Device) string {
+	if period := d.Period(); d.Interval > 0 && period > d.Interval {
+		return fmt.Sprintf("the schedule %q leaves %s between samples, longer than the interval of %s", d.Schedule, period, d.Interval)
 	}
-	if gap := LongestGap(s); gap > interval {
-		return fmt.Sprintf("the schedule %q leaves %s between samples, longer than the interval of %s", text, gap, interval)
-	}
-	return ""
+	return "" // or reported where it was read
 }
 
 const sparseHint = "sample at least once each interval, or lengthen the interval"

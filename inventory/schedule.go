@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,9 +44,11 @@ func (e Every) Next(t time.Time) time.Time {
 	return time.Unix(0, t.UnixNano()-since+period).In(t.Location())
 }
 
+var withSeconds = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
 // ParseSchedule reads a schedule: "@every D" with a period D from 1 ms
-// ("@every 100ms", an Every), or what robfig/cron's ParseStandard takes (five
-// fields, descriptors, an optional leading CRON_TZ=). A schedule that never
+// ("@every 100ms", an Every), or what robfig/cron takes: five fields, or six of which the first
+// is the second, descriptors, an optional leading CRON_TZ=. A schedule that never
 // comes due is an error.
 func ParseSchedule(text string) (cron.Schedule, error) {
 	if rest, ok := strings.CutPrefix(text, "@every "); ok {
@@ -68,7 +71,7 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 			return nil, fmt.Errorf("schedule %q: the time zone is followed by no schedule", text)
 		}
 	}
-	s, err := cron.ParseStandard(text)
+	s, err := withSeconds.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("schedule %q: %w", text, err)
 	}
@@ -82,57 +85,94 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 // schedule made by ParseSchedule, 0 for one that never comes due. It counts
 // days of 24 hours: a clock change may make one gap an hour longer.
 func LongestGap(s cron.Schedule) time.Duration {
-	switch s := s.(type) {
-	case Every:
-		return time.Duration(s)
-	case cron.ConstantDelaySchedule:
-		return s.Delay
-	case *cron.SpecSchedule:
-		return longestSpecGap(s)
+	var longest time.Duration
+	for gap := range gapsOf(s) {
+		longest = max(longest, gap)
 	}
-	return 0
+	return longest
 }
 
-// longestSpecGap works from the days: within a due day the instants repeat, so
-// one day's first, last and longest gap are enough, and the rest is the longest
-// run of days that are not due.
-func longestSpecGap(s *cron.SpecSchedule) time.Duration {
-	var first, last, gap time.Duration
-	due := 0
-	for hour := range 24 {
-		for minute := range 60 {
-			if s.Hour&(1<<hour) == 0 || s.Minute&(1<<minute) == 0 {
-				continue
-			}
-			at := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
-			if due == 0 {
-				first = at
-			} else {
-				gap = max(gap, at-last)
-			}
-			last = at
-			due++
+// Period is the longest time between two samples of a device, but for those in which its schedule pauses: a gap
+// longer than Δt, as of working hours. It is the shortest gap where all are longer, and 0 for a schedule that ParseSchedule refuses.
+func (d *Device) Period() time.Duration {
+	s, err := ParseSchedule(d.Schedule)
+	if err != nil {
+		return 0
+	}
+	var within, shortest time.Duration
+	for gap := range gapsOf(s) {
+		if shortest == 0 || gap < shortest {
+			shortest = gap
+		}
+		if gap <= d.Interval {
+			within = max(within, gap)
+		}
+	}
+	return cmp.Or(within, shortest)
+}
+
+// gapsOf are the times between two consecutive instants of a schedule.
+func gapsOf(s cron.Schedule) map[time.Duration]bool {
+	switch s := s.(type) {
+	case Every:
+		return map[time.Duration]bool{time.Duration(s): true}
+	case cron.ConstantDelaySchedule:
+		return map[time.Duration]bool{s.Delay: true}
+	case *cron.SpecSchedule:
+		return specGaps(s)
+	}
+	return nil
+}
+
+// specGaps works from the days: within a due minute the seconds repeat, and within a due day the minutes, so
+// one of each is enough, and the rest are the runs of days that are not due.
+func specGaps(s *cron.SpecSchedule) map[time.Duration]bool {
+	gaps := map[time.Duration]bool{}
+	var seconds, minutes run
+	for second := range 60 {
+		if s.Second&(1<<second) != 0 {
+			seconds.due(time.Duration(second)*time.Second, 0, gaps)
+		}
+	}
+	for minute := range 24 * 60 {
+		if s.Hour&(1<<(minute/60)) != 0 && s.Minute&(1<<(minute%60)) != 0 {
+			minutes.due(time.Duration(minute)*time.Minute, seconds.length(), gaps)
 		}
 	}
 	const day = 24 * time.Hour
 	// 28 years hold every combination of date and weekday; 8 more hold the gap
 	// of a missing leap day (2096 to 2104) in between.
 	from := time.Date(2088, 1, 1, 0, 0, 0, 0, time.UTC)
-	previous, found := 0, false
+	var days run
 	for n := range 36 * 366 {
-		if !dueOn(s, from.AddDate(0, 0, n)) {
-			continue
+		if dueOn(s, from.AddDate(0, 0, n)) {
+			days.due(time.Duration(n)*day, minutes.length()+seconds.length(), gaps)
 		}
-		if found {
-			gap = max(gap, time.Duration(n-previous)*day-last+first)
-		}
-		previous, found = n, true
 	}
-	if !found || due == 0 {
-		return 0
+	if !days.any || !minutes.any || !seconds.any {
+		return nil
 	}
-	return gap
+	return gaps
 }
+
+// run is a row of instants.
+type run struct {
+	any         bool
+	first, last time.Duration
+}
+
+// due adds the next instant, and what is between the one before and it; each takes so long itself.
+func (r *run) due(at, long time.Duration, gaps map[time.Duration]bool) {
+	if !r.any {
+		r.any, r.first = true, at
+	} else {
+		gaps[at-r.last-long] = true
+	}
+	r.last = at
+}
+
+// length is from the first to the last one.
+func (r *run) length() time.Duration { return r.last - r.first }
 
 // dueOn reports whether a schedule is due on a day. Cron joins day of month and
 // day of week by "or", unless one of them is a star.

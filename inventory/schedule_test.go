@@ -119,9 +119,15 @@ func TestParseSchedule(t *testing.T) {
 		{"0 0 30 2 *", 0, "never comes due"},
 		{"", 0, "empty"},
 		{" ", 0, "empty"},
-		{"* * * *", 0, "5 fields"},
+		{"* * * *", 0, "5 to 6 fields"},
 		{"60 * * * *", 0, "above maximum"},
-		{"* * * * * *", 0, "5 fields"},
+		{"* * * * * * *", 0, "5 to 6 fields"},
+		{"* * * * * *", time.Second, ""},
+		{"*/10 * * * * *", 10 * time.Second, ""},
+		{"*/25 * * * * *", 25 * time.Second, ""},
+		{"5,20 * * * * *", 45 * time.Second, ""},
+		{"*/10 * 8-17 * * 1-5", 62*time.Hour + 10*time.Second, ""},
+		{"61 * * * * *", 0, "above maximum"},
 		{"@reboot", 0, "unrecognized"},
 		{"@every", 0, "unrecognized"},
 	}
@@ -150,17 +156,18 @@ func TestLongGapIsTheLongest(t *testing.T) {
 	field := func(values ...string) *rapid.Generator[string] { return rapid.SampledFrom(values) }
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join([]string{
+			field("", "0", "*/30", "7,12").Draw(t, "second"),
 			field("0", "17", "*/30", "5,50", "59").Draw(t, "minute"),
 			field("*", "0", "*/6", "9-17", "3,23").Draw(t, "hour"),
 			field("*", "1", "1-7", "*/10", "31", "15,28").Draw(t, "day"),
 			field("*", "1-11", "*/3", "feb,mar").Draw(t, "month"),
 			field("*", "mon", "mon-fri", "sat,sun").Draw(t, "weekday"),
 		}, " ")
-		s, err := cron.ParseStandard("CRON_TZ=UTC " + text)
+		s, err := ParseSchedule("CRON_TZ=UTC " + strings.TrimSpace(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := LongestGap(s)
+		want, all := LongestGap(s), gapsOf(s)
 		var seen time.Duration
 		from := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 		// Gaps of weekdays in a rare month can be years: those are for the
@@ -171,6 +178,9 @@ func TestLongGapIsTheLongest(t *testing.T) {
 				break
 			}
 			seen = max(seen, next.Sub(at))
+			if !all[next.Sub(at)] {
+				t.Fatalf("%s: saw a gap of %s, which gapsOf lacks", text, next.Sub(at))
+			}
 			at = next
 		}
 		if seen > want {
@@ -180,4 +190,26 @@ func TestLongGapIsTheLongest(t *testing.T) {
 			t.Fatalf("%s: LongestGap says %s, the longest seen in two years is %s", text, want, seen)
 		}
 	})
+}
+
+func TestPeriodLeavesOutPauses(t *testing.T) {
+	for _, tc := range []struct {
+		schedule string
+		interval time.Duration
+		want     time.Duration
+	}{
+		{"@every 100ms", time.Second, 100 * time.Millisecond},
+		{"@every 10s", time.Second, 10 * time.Second}, // refused: see TestMistakes
+		{"*/10 * * * * *", time.Minute, 10 * time.Second},
+		{"*/10 * 8-17 * * 1-5", 10 * time.Second, 10 * time.Second},
+		{"0,20 * 8-17 * * *", time.Minute, 40 * time.Second},
+		{"0,20 * 8-17 * * *", 30 * time.Second, 20 * time.Second},
+		{"CRON_TZ=UTC */5 9-17 * * *", 5 * time.Minute, 5 * time.Minute},
+		{"at night", time.Second, 0},
+	} {
+		d := Device{Schedule: tc.schedule, Interval: tc.interval}
+		if got := d.Period(); got != tc.want {
+			t.Errorf("%s, Δt %v: %v, want %v", tc.schedule, tc.interval, got, tc.want)
+		}
+	}
 }

@@ -44,11 +44,10 @@ const MinLease = 300 * time.Millisecond
 // the period.
 func (f *Facts) TooFast(d *inventory.Device) vlanrules.Verdict {
 	update := f.Traits.MinUpdate.Is
-	schedule, err := inventory.ParseSchedule(d.Schedule)
-	if err != nil {
+	period := d.Period()
+	if period == 0 {
 		return vlanrules.Verdict{}
 	}
-	period := inventory.LongestGap(schedule)
 	lease, is := LeasePeriods*period, fmt.Sprintf("%d times its schedule", LeasePeriods)
 	if lease < MinLease {
 		lease, is = MinLease, "the shortest there is"
