@@ -81,6 +81,7 @@ type Assessment struct {
 type Totals struct {
 	Devices      Counts `json:"devices"` // by level, and "all"
 	Ports        Counts `json:"ports"`
+	Asked        int    `json:"asked"`        // devices that csig has a driver for, unless offline
 	NotRead      int    `json:"not_read"`     // devices that are assumed from their platforms, since they could not be read
 	Requirements Counts `json:"requirements"` // ports and hosts, by the state of what is required of them
 	Errors       int    `json:"errors"`
@@ -234,6 +235,9 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 	}
 	if seen.Err != nil && !a.offline && d.level.Support != plans.LevelUnknown {
 		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "not all of it could be read, so this is what is known without: %v", seen.Err)
+	}
+	if seen.NoAgent != "" && seen.Err == nil {
+		a.find(findings.NoAgent, findings.Info, dev.Name, nil, "it was read without an agent, and csig apply needs one: %s", seen.NoAgent)
 	}
 	if d.level.Updates() {
 		want := make([]vendors.PortSetup, 0, len(dev.Ports))
@@ -490,6 +494,9 @@ func (a *assessor) total() {
 	for i := range a.devices {
 		d := &a.devices[i]
 		t.Devices[d.level.Support.String()]++
+		if !a.offline && d.seen.NoDriver == "" && d.seen.Basis != BasisFile {
+			t.Asked++
+		}
 		if a.notRead(d) != "" {
 			t.NotRead++
 		}

@@ -99,6 +99,17 @@ func (o *Opener) openDaemon(ctx context.Context, d *inventory.Device) (rollout.T
 	return o.bypassDaemon(ctx, d, t.login, err)
 }
 
+// start is how the agent of a device is started that the fleet file has on this machine; "" for any other.
+func (o *Opener) start(d *inventory.Device) string {
+	switch {
+	case d.Management.Daemon == nil || d.Management.Daemon.At != inventory.Here:
+		return ""
+	case d.Remote():
+		return "start csig-controller -i " + vendors.ShellWord(o.Fleet.Path) + " on this machine"
+	}
+	return "start csig agent --wait on this machine"
+}
+
 // dialDaemon is a daemon at a unix socket of this machine, at one that SSH
 // forwards, or behind TCP with certificates of both ends.
 func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, error) {
@@ -132,7 +143,7 @@ func (o *Opener) dialDaemon(ctx context.Context, d *inventory.Device) (*Daemon, 
 			return t.login.DialUnix(ctx, at.Socket)
 		})
 	}
-	t.Client.Device = about
+	t.Client.Device, t.Client.Start = about, o.start(d)
 	t.Client.As(o.Operator)
 	return t, nil
 }

@@ -221,7 +221,19 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 	}
 	defer t.Close()
 	seen.Differ = t
-	if seen.Facts, err = t.Probe(ctx); err != nil {
+	seen.Facts, err = t.Probe(ctx)
+	if errors.Is(err, api.ErrNoAgent) && o.nearby(d) {
+		seen.NoAgent = err.Error()
+		if t, err = o.openDriver(d); err != nil {
+			seen.Err = fmt.Errorf("%s; nor can it be read without one: %w", seen.NoAgent, err)
+			return seen
+		}
+		defer t.Close()
+		if seen.Facts, err = t.Probe(ctx); err != nil {
+			err = fmt.Errorf("without an agent (%s): %w", seen.NoAgent, err)
+		}
+	}
+	if err != nil {
 		seen.Err = fmt.Errorf("probing it: %w", err)
 		return seen
 	}
@@ -239,6 +251,11 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 		}
 	}
 	return seen
+}
+
+// nearby reports whether a device's agent would reach it from this machine: then csig reads it by itself where none runs.
+func (o *Opener) nearby(d *inventory.Device) bool {
+	return d.Local || d.Management.NetNS != "" || d.Management.Daemon != nil && d.Management.Daemon.At == inventory.Here
 }
 
 // ObserveAll reads every device, some at once. The error is that ctx has ended.

@@ -29,6 +29,7 @@ func code(c Code, meaning string) Code {
 // Reaching a device, and its state.
 var (
 	NotReached    = code("not-reached", "the device cannot be asked: it does not answer, refuses, or csig does not know how to reach it")
+	NoAgent       = code("no-agent", "no agent drives the device yet: csig read it without one, and csig apply needs one")
 	CannotUpdate  = code("cannot-update", "the device cannot update tags at present, and its fleet file gives it no other level")
 	LeftAlone     = code("left-alone", "csig sets up nothing on the device: it has no driver for the platform, or the device does not answer")
 	InternalError = code("internal-error", "csig failed at the device because of a fault of its own: please report it")

@@ -28,6 +28,9 @@ type Observation struct {
 	Err           error          // why it was not, or why nothing is known of its platform
 	PendingRevert error          // a *vendors.PendingRevertError where an auto-revert is pending
 
+	// NoAgent says that no agent drives it yet, and what to start: it was read without one. "": one does.
+	NoAgent string
+
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it
 	// has nothing of ours.
 	NoDriver string

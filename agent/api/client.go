@@ -67,6 +67,9 @@ type Client struct {
 	// or a fleet file of it alone where that is not enough.
 	Device Described
 
+	// Start is how its agent is started, for the message that none listens; "" names what csig agent takes.
+	Start string
+
 	name     string    // of where it listens
 	token    string    // of a pending auto-revert that this client has begun
 	operator *Operator // who changes the device; nil: not said
@@ -167,7 +170,10 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*ans
 	case err != nil && c.unix && noSocket(c.name):
 		return nil, fmt.Errorf("%w at %s: it is not a socket: name the one of the agent with --socket, %s unless the agent has another", ErrNoAgent, c.name, DefaultSocket())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		if !c.unix {
+		switch {
+		case c.Start != "":
+			return nil, fmt.Errorf("%w at %s: %s", ErrNoAgent, c.name, c.Start)
+		case !c.unix:
 			return nil, fmt.Errorf("%w at %s: start one there with csig agent --wait", ErrNoAgent, c.name)
 		}
 		return nil, fmt.Errorf("%w at %s: start one with csig agent -i FILE (with --wait for csig apply), or name the socket of the one that runs: --socket for csig status, management.daemon in the fleet file", ErrNoAgent, c.name)

@@ -97,13 +97,16 @@ func runAssess(cmd *cobra.Command, o *assessOptions) error {
 	w := cmd.OutOrStdout()
 	switch {
 	case o.json:
-		return printJSON(w, a)
+		err = printJSON(w, a)
 	case o.markdown:
 		_, err = fmt.Fprint(w, assessMarkdown(a))
 	case o.html:
 		err = assessHTML(w, a)
 	default:
 		_, err = fmt.Fprint(w, assessText(a, len(o.devices) > 0, newScreen(w).columns()))
+	}
+	if err == nil && a.Totals.Asked > 0 && a.Totals.NotRead == a.Totals.Asked {
+		err = &exitError{code: 1} // it is about no device
 	}
 	return err
 }

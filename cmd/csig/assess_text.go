@@ -85,10 +85,14 @@ func assessNotRead(a *assess.Assessment) string {
 // assessTotal is the last line, which counts.
 func assessTotal(a *assess.Assessment) string {
 	r := a.Totals.Requirements
+	asked := count(a.Totals.Asked, "device")
 	text := "Assessment: the fleet file meets every requirement that csig can check"
+	if a.Totals.NotRead > 0 {
+		text = "Assessment: incomplete"
+	}
 	switch n := r[assess.StatusUnmet] + r[assess.StatusImpossible]; n {
 	case 0:
-		if a.Totals.Errors > 0 {
+		if a.Totals.Errors > 0 && a.Totals.NotRead == 0 {
 			text = "Assessment: no plan, for the errors above; the requirements are met that csig can check"
 		}
 	case 1:
@@ -102,7 +106,14 @@ func assessTotal(a *assess.Assessment) string {
 	if n := r[assess.StatusChoice]; n > 0 {
 		text += fmt.Sprintf("; %d for you to decide", n)
 	}
-	return text + fmt.Sprintf("; %s, %s.", count(a.Totals.Errors, "error"), count(a.Totals.Warnings, "warning"))
+	text += fmt.Sprintf("; %s, %s", count(a.Totals.Errors, "error"), count(a.Totals.Warnings, "warning"))
+	if a.Offline {
+		return text + "; no device was asked."
+	}
+	if a.Totals.NotRead > 0 {
+		return text + fmt.Sprintf("; %s asked, %d could not be read.", asked, a.Totals.NotRead)
+	}
+	return text + fmt.Sprintf("; %s asked.", asked)
 }
 
 // levelTable is how many devices and ports have which level, and levels besides, below

@@ -118,11 +118,25 @@ func planTotal(p *plans.Plan) string {
 	case p.Empty():
 		return "No changes: " + noChanges(p)
 	}
-	text := fmt.Sprintf("Plan: %d to add, %d to change, %d to remove on %s", t.Add, t.Change, t.Remove, count(t.Devices, "device"))
+	text := fmt.Sprintf("Plan: %d to add, %d to change, %d to remove on %s, %s", t.Add, t.Change, t.Remove, count(t.Devices, "device"), planAsked(p))
 	if t.Disruptive > 0 {
-		return text + fmt.Sprintf("; %d of them disturb ordinary traffic (!).", t.Disruptive)
+		return text + fmt.Sprintf("; %d disturb ordinary traffic (!).", t.Disruptive)
 	}
 	return text + "; no impact on ordinary traffic expected."
+}
+
+// planAsked is how many devices a plan is made from the answers of.
+func planAsked(p *plans.Plan) string {
+	asked := 0
+	for i := range p.Devices {
+		if p.Devices[i].Via != "" && !p.Offline {
+			asked++
+		}
+	}
+	if asked == 0 {
+		return "none asked"
+	}
+	return fmt.Sprintf("%d asked", asked)
 }
 
 // targeted names the target of a plan, "" where it is for all devices.
