@@ -52,7 +52,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		{Name: "strip when stale", Setup: with(vlanrules.Update, func(s *vendors.Setup) { s.OnStale = inventory.StaleStrip }), Want: updated + untagged},
 		{Name: "a profile", Setup: with(vlanrules.Update, func(s *vendors.Setup) { s.Profile = strings.Repeat("a", 64) }), Want: updated + worst},
 		{Name: "wide tags too", Setup: with(vlanrules.Update, func(s *vendors.Setup) { s.WideTPID = 0x9901 }), Want: updated + worst},
-	}, 12, func(t *testing.T) vendorstest.Lab {
+	}, 6, func(t *testing.T) vendorstest.Lab {
 		s := newSandwich(t)
 		s.AddWire("csig", "swp2", 2)
 		apply(t, s.driver, with(vlanrules.Update, nil)) // the flows that join swp1 and its patch stay from here on
@@ -86,7 +86,7 @@ func (s *sandwich) state(t testing.TB) string {
 	for i := range flows {
 		lines = append(lines, flowText(&flows[i]))
 	}
-	lines = append(lines, strings.Split(s.Vsctl("--no-headings", "--format=csv", "--columns=name,vlan_mode", "list", "port"), "\n")...)
+	lines = append(lines, s.Rows("Port", "name", "vlan_mode")...)
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }

@@ -61,6 +61,7 @@ func TestLook(t *testing.T) {
 		if _, err := d.Update(t.Context(), []vendors.PortUpdate{at7}, lease); err == nil && time.Since(start) > soon {
 			t.Fatal("it goes on")
 		}
+		<-time.After(5 * time.Millisecond) // to look again
 	}
 	look("csig off", vendors.SignalFallback, true, "")
 	s.becomes(t, soon, []tag{best}, best)

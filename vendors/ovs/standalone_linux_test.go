@@ -157,8 +157,13 @@ func TestVLANsGivenBack(t *testing.T) {
 	s.AddWire("csig", "swp2", 2)
 	ports := []string{"swp1", "i-swp1", "swp2", "i-swp2", "csig"}
 	read := func() (vlans []string) {
+		var get []string
 		for _, p := range ports {
-			vlans = append(vlans, strings.Join(strings.Fields(s.Vsctl("get", "port", p, "vlan_mode", "tag", "external_ids")), " "))
+			get = append(get, "--", "get", "port", p, "vlan_mode", "tag", "external_ids")
+		}
+		lines := slices.Collect(strings.Lines(s.Vsctl(get[1:]...)))
+		for port := range slices.Chunk(lines, 3) {
+			vlans = append(vlans, strings.Join(strings.Fields(strings.Join(port, "")), " "))
 		}
 		return vlans
 	}

@@ -33,9 +33,11 @@ func (s *sandwich) exchange(t testing.TB, tags []uint16, shape func(tci uint16) 
 	got := make([][]byte, len(tags))
 	for from := 0; from < len(tags); from += window {
 		to := min(from+window, len(tags))
+		var frames [][]byte
 		for i := from; i < to; i++ {
-			s.in.Send(frame(uint32(i), shape(tags[i])...))
+			frames = append(frames, frame(uint32(i), shape(tags[i])...))
 		}
+		s.in.Send(frames...)
 		for range to - from {
 			b := s.out.Receive(soon)
 			if b == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -25,7 +26,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	intents := []vlanrules.Intent{bucket(quantize.MinABW, 7, 5)}
-	tags := withSignal(distinct(600))
+	tags := withSignal(distinct(600 / vendorstest.Every(t, 3)))
 	frames, during := 0, 0
 	pass := func() {
 		for _, shape := range shapes {
@@ -38,7 +39,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 			}
 		}
 	}
-	for range 4 {
+	for range 4 / vendorstest.Every(t, 2) {
 		s.Ofctl("--bundle", "replace-flows", "csig", former)
 		s.Ofctl("add-flow", "csig", "in_port=1,actions=load:2->NXM_NX_REG15[],resubmit(,60)")
 		s.settle()
@@ -74,3 +75,6 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	}
 	t.Logf("%d frames, %d of them while the flows were changed", frames, during)
 }
+
+// TestLongUpgradeUnderTraffic is TestUpgradeUnderTraffic with more tags, and more often.
+func TestLongUpgradeUnderTraffic(t *testing.T) { TestUpgradeUnderTraffic(t) }

@@ -155,6 +155,31 @@ func (s *Switch) Vsctl(args ...string) string {
 	return s.run("ovs-vsctl", append([]string{"--db=unix:" + s.database(), "--timeout=60"}, args...)...)
 }
 
+// Rows are those of a table of the database, as JSON: some of their columns.
+func (s *Switch) Rows(table string, columns ...string) (rows []string) {
+	s.t.Helper()
+	c, err := net.Dial("unix", s.database())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	request := map[string]any{"id": 0, "method": "transact", "params": []any{
+		"Open_vSwitch", map[string]any{"op": "select", "table": table, "where": []any{}, "columns": columns},
+	}}
+	var reply struct {
+		Error  any
+		Result []struct{ Rows []json.RawMessage }
+	}
+	err = errors.Join(c.SetDeadline(time.Now().Add(time.Minute)), json.NewEncoder(c).Encode(request), json.NewDecoder(c).Decode(&reply))
+	if err != nil || reply.Error != nil || len(reply.Result) != 1 {
+		s.t.Fatalf("the rows of %s: %v, %+v", table, err, reply)
+	}
+	for _, r := range reply.Result[0].Rows {
+		rows = append(rows, string(r))
+	}
+	return rows
+}
+
 // Ofctl runs ovs-ofctl and returns what it prints, a dump with its lines sorted: flows
 // of one priority come in an order that other flows can change.
 func (s *Switch) Ofctl(args ...string) string {
@@ -339,10 +364,13 @@ func (s *Switch) AddPatch(bridgeA, portA, bridgeB, portB string) {
 
 // Wire is the far end of a port that is a socket.
 type Wire struct {
-	t      testing.TB
-	conns  chan net.Conn // as ovs-vswitchd makes them: it reconnects at times
-	c      net.Conn
-	frames chan []byte
+	t     testing.TB
+	conns chan net.Conn // as ovs-vswitchd makes them: it reconnects at times
+	c     net.Conn
+
+	mu     sync.Mutex
+	frames [][]byte      // that have come and were not received, without a bound
+	came   chan struct{} // one where there may be some
 }
 
 // AddWire adds a port to a bridge of a Dummy switch, with an OpenFlow number.
@@ -354,7 +382,7 @@ func (s *Switch) AddWire(bridge, port string, number int) *Wire {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { l.Close() })
-	w := &Wire{t: s.t, conns: make(chan net.Conn, 64), frames: make(chan []byte, 1<<18)}
+	w := &Wire{t: s.t, conns: make(chan net.Conn, 64), came: make(chan struct{}, 1)}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -382,7 +410,10 @@ func (w *Wire) listen(c net.Conn) {
 		if _, err := io.ReadFull(r, frame); err != nil {
 			return
 		}
-		w.frames <- frame
+		w.mu.Lock()
+		w.frames = append(w.frames, frame)
+		w.mu.Unlock()
+		w.wake()
 	}
 }
 
@@ -412,10 +443,36 @@ func (w *Wire) Send(frames ...[]byte) {
 // without one.
 func (w *Wire) Receive(patience time.Duration) []byte {
 	w.t.Helper()
+	var end *time.Timer
+	for {
+		w.mu.Lock()
+		if len(w.frames) > 0 {
+			frame := w.frames[0]
+			w.frames = w.frames[1:]
+			more := len(w.frames) > 0
+			w.mu.Unlock()
+			if more { // another may wait for it
+				w.wake()
+			}
+			return frame
+		}
+		w.mu.Unlock()
+		if end == nil {
+			end = time.NewTimer(patience)
+			defer end.Stop()
+		}
+		select {
+		case <-w.came:
+		case <-end.C:
+			return nil
+		}
+	}
+}
+
+// wake has one that waits for a frame look.
+func (w *Wire) wake() {
 	select {
-	case frame := <-w.frames:
-		return frame
-	case <-time.After(patience):
-		return nil
+	case w.came <- struct{}{}:
+	default: // it will
 	}
 }
