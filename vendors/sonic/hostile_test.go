@@ -16,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // TestHostile: whatever the switch's Redis does, and from whichever command on, each
@@ -72,6 +73,9 @@ func hostile(t *testing.T, h sonictest.Hostility, real *sonictest.Redis, after i
 		"MTUs":    func(ctx context.Context) error { _, err := d.MTUs(ctx); return err },
 		"SetMTU":  func(ctx context.Context) error { return d.SetMTU(ctx, "Ethernet0", 9100) },
 	} {
+		if strings.Contains(h.Name, "without an end") && !vendorstest.Long(t) && name != "Probe" && name != "Update" && name != "Remove" {
+			continue // they read as much of it as these
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if err := call(ctx); err != nil {
 			for line := range strings.Lines(err.Error()) { // an errors.Join has one for each

@@ -75,18 +75,27 @@ func parseDefinition(r row) (d definition, ok bool) {
 // order and without spaces, as the writers of this table have it. p4orch itself
 // knows an entry by its matches and priority, however the JSON is written.
 func entryKey(port string, e *vlanrules.Entry) string {
-	var b strings.Builder
-	b.WriteString(aclTable + `:{"` + matchPort + `":`)
 	name, _ := json.Marshal(port) // a string always can
-	b.Write(name)
+	b := append(make([]byte, 0, 160), aclTable+`:{"`+matchPort+`":`...)
+	b = append(b, name...)
 	if f := e.Match.VID; f.Kind == vlanrules.Ternary {
-		fmt.Fprintf(&b, `,"%s":"0x%03x&0x%03x"`, matchVID, f.Value, f.Mask)
+		b = append(b, `,"`+matchVID+`":"0x`...)
+		b = append(hex3(b, f.Value), "&0x"...)
+		b = append(hex3(b, f.Mask), '"')
 	}
 	if f := e.Match.PCP; f.Kind == vlanrules.Ternary {
-		fmt.Fprintf(&b, `,"%s":"0x%x&0x%x"`, matchPCP, f.Value, f.Mask)
+		b = append(b, `,"`+matchPCP+`":"0x`...)
+		b = append(strconv.AppendUint(b, uint64(f.Value), 16), "&0x"...)
+		b = append(strconv.AppendUint(b, uint64(f.Mask), 16), '"')
 	}
-	fmt.Fprintf(&b, `,"%s":%d}`, keyPriority, priority(e))
-	return b.String()
+	b = append(b, `,"`+keyPriority+`":`...)
+	return string(append(strconv.AppendInt(b, int64(priority(e)), 10), '}'))
+}
+
+// hex3 appends a value of 12 bits as three digits.
+func hex3(b []byte, v uint16) []byte {
+	const digits = "0123456789abcdef"
+	return append(b, digits[v>>8&15], digits[v>>4&15], digits[v&15])
 }
 
 // priority is that of an entry in SAI, where more is higher and what two

@@ -49,10 +49,18 @@ func newConn(c net.Conn) *conn {
 
 // send takes a command; the next flush reports what goes wrong with it.
 func (c *conn) send(command ...string) {
-	fmt.Fprintf(c.out, "*%d\r\n", len(command))
+	c.length('*', len(command))
 	for _, word := range command {
-		fmt.Fprintf(c.out, "$%d\r\n%s\r\n", len(word), word)
+		c.length('$', len(word))
+		_, _ = c.out.WriteString(word) // as the others here
+		_, _ = c.out.WriteString("\r\n")
 	}
+}
+
+// length sends that of an array or of a text.
+func (c *conn) length(kind byte, n int) {
+	b := append(c.out.AvailableBuffer(), kind)
+	_, _ = c.out.Write(append(strconv.AppendInt(b, int64(n), 10), "\r\n"...))
 }
 
 // ask sends one command, and returns its answer. A refusal is an error, too.

@@ -18,7 +18,7 @@ type entry struct {
 	oid          string // in ASIC_DB
 }
 
-func (e *entry) matches(tci quantize.TCI) bool {
+func (e entry) matches(tci quantize.TCI) bool {
 	return uint16(tci)&e.vidMask&0xfff == e.vid && uint16(tci>>13)&e.pcpMask == e.pcp
 }
 
@@ -53,13 +53,12 @@ type table struct {
 func (s *Switch) EgressAll(port string, tags []quantize.TCI) []quantize.TCI {
 	s.asic.mu.Lock()
 	defer s.asic.mu.Unlock()
-	entries := s.asic.of(port)
 	out := slices.Clone(tags)
-	for i, tci := range tags {
-		for _, e := range entries {
+	for _, e := range slices.Backward(s.asic.of(port)) { // the first that matches counts
+		e := *e
+		for i, tci := range tags {
 			if e.matches(tci) {
 				out[i] = tci&0xf000 | quantize.TCI(e.set)
-				break
 			}
 		}
 	}

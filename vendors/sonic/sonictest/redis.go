@@ -5,11 +5,13 @@ package sonictest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,8 +29,94 @@ type Redis struct {
 	t   testing.TB
 	cmd *exec.Cmd
 
+	used bool // by a test that had it stand still: no other has it
+
 	mu    sync.Mutex
 	pools map[int]*redis.Pool // by database
+}
+
+// idle are servers that tests are done with, for the next ones: see Reuse.
+var idle struct {
+	sync.Mutex
+	reuse bool
+	list  []*Redis
+}
+
+// Reuse has tests take the servers of earlier ones, whose data is gone, until end ends them
+// all: for TestMain.
+func Reuse() (end func()) {
+	idle.Lock()
+	defer idle.Unlock()
+	idle.reuse = true
+	return func() {
+		idle.Lock()
+		defer idle.Unlock()
+		for _, r := range idle.list {
+			r.Stop()
+			_ = os.RemoveAll(r.Dir)
+		}
+		idle.reuse, idle.list = false, nil
+	}
+}
+
+// again is a server of an earlier test; nil: there is none.
+func again(t testing.TB) *Redis {
+	idle.Lock()
+	defer idle.Unlock()
+	n := len(idle.list)
+	if n == 0 {
+		return nil
+	}
+	r := idle.list[n-1]
+	idle.list = idle.list[:n-1]
+	r.t = t
+	return r
+}
+
+// done leaves the server, empty, to another test, or ends it.
+func (r *Redis) done() {
+	idle.Lock()
+	reuse := idle.reuse && !r.used && r.cmd != nil
+	idle.Unlock()
+	if reuse && r.clear() == nil {
+		idle.Lock()
+		defer idle.Unlock()
+		idle.list = append(idle.list, r)
+		return
+	}
+	r.Stop()
+	_ = os.RemoveAll(r.Dir)
+}
+
+// clear makes the server what a new one is. It is an error where somebody still has a
+// connection to it.
+func (r *Redis) clear() error {
+	r.closePools()
+	c, err := redis.Dial("unix", r.Socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for try := 0; ; try++ { // it notices later that a connection has ended
+		list, err := redis.String(c.Do("CLIENT", "LIST"))
+		if strings.Count(list, "\n") == 1 {
+			break
+		}
+		if err != nil || try == 1000 {
+			return fmt.Errorf("there are other clients: %s, %w", list, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	_, err1 := c.Do("FLUSHALL")
+	_, err2 := c.Do("SCRIPT", "FLUSH")
+	_, err4 := c.Do("CONFIG", "SET", "port", "0")
+	files, err3 := os.ReadDir(r.Dir)
+	for _, f := range files { // orchagent's socket, among others
+		if path := filepath.Join(r.Dir, f.Name()); path != r.Socket && path != r.File {
+			err3 = errors.Join(err3, os.RemoveAll(path))
+		}
+	}
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // StartRedis runs a redis-server until the test ends.
@@ -37,11 +125,17 @@ func StartRedis(t testing.TB) *Redis {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatalf("%v: install it (Debian: apt-get install redis-server)", err)
 	}
-	dir := shortDir(t)
-	r := &Redis{Dir: dir, Socket: filepath.Join(dir, "redis.sock"), File: filepath.Join(dir, "database_config.json"), t: t}
-	t.Cleanup(r.Stop)
+	r := again(t)
+	if r == nil {
+		dir, err := os.MkdirTemp("", "csig-redis") // the path of a socket has to be short
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = &Redis{Dir: dir, Socket: filepath.Join(dir, "redis.sock"), File: filepath.Join(dir, "database_config.json"), t: t}
+		r.Start()
+	}
 	r.writeConfig()
-	r.Start()
+	t.Cleanup(r.done)
 	return r
 }
 
@@ -105,6 +199,11 @@ func (r *Redis) Stop() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 	r.cmd = nil
+	r.closePools()
+}
+
+// closePools ends the connections of Do.
+func (r *Redis) closePools() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.pools {
@@ -117,6 +216,7 @@ func (r *Redis) Stop() {
 // has it go on.
 func (r *Redis) Freeze(frozen bool) {
 	r.t.Helper()
+	r.used = true
 	sig := syscall.SIGCONT
 	if frozen {
 		sig = syscall.SIGSTOP
