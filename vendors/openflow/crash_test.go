@@ -90,7 +90,7 @@ func TestCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := constantOf(l.flows())
-			for n := 1; ; n += fewer(t, 1, 4) {
+			for n := 1; ; n += fewer(t, 1, 7) {
 				begin()
 				c.after(n)
 				err := carryOut(open())

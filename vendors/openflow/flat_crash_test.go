@@ -77,7 +77,7 @@ func TestFlatCrash(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := constant()
-				for n := 1; ; n += fewer(t, 1, 5) {
+				for n := 1; ; n += fewer(t, 1, 9) {
 					begin()
 					c.after(n)
 					err := tc.carryOut(t.Context(), l.open(t, nil))

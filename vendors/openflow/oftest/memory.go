@@ -247,14 +247,17 @@ func parts(typ uint16, xid uint32, records [][]byte) (out []Message) {
 			size += len(records[n])
 			n++
 		}
-		body := append(make([]byte, 0, 8+size), byte(typ>>8), byte(typ), 0, 0, 0, 0, 0, 0)
+		head := [8]byte{byte(typ >> 8), byte(typ)}
+		if n < len(records) {
+			head[3] = 1
+		}
+		m := append(make(Message, 0, headerLen+8+size), message(TypeMultipartRep, xid, head[:])...)
 		for _, r := range records[:n] {
-			body = append(body, r...)
+			m = append(m, r...)
 		}
-		if records = records[n:]; len(records) > 0 {
-			body[3] = 1
-		}
-		if out = append(out, message(TypeMultipartRep, xid, body)); len(records) == 0 {
+		order.PutUint16(m[2:], uint16(len(m)))
+		records, out = records[n:], append(out, m)
+		if len(records) == 0 {
 			return out
 		}
 	}

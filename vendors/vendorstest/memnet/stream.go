@@ -145,7 +145,8 @@ type stream struct {
 type half struct {
 	mu          sync.Mutex
 	changed     *sync.Cond
-	data        []byte
+	data        []byte // that waits, in room
+	room        []byte
 	ended       bool // the writer sends no more
 	reset       bool
 	writing     bool // one write after the other, as a socket has it
@@ -201,9 +202,6 @@ func (h *half) Read(p []byte) (int, error) {
 		case len(h.data) > 0:
 			n := copy(p, h.data)
 			h.data = h.data[n:]
-			if len(h.data) == 0 {
-				h.data = nil
-			}
 			h.changed.Broadcast()
 			return n, nil
 		case h.reset:
@@ -239,7 +237,7 @@ func (h *half) Write(p []byte) (int, error) {
 		}
 		h.writing, mine = true, true
 		m := min(len(p)-n, Buffer-len(h.data))
-		h.data = append(h.data, p[n:n+m]...)
+		h.take(p[n : n+m])
 		if n += m; m > 0 {
 			h.changed.Broadcast()
 		}
@@ -248,6 +246,17 @@ func (h *half) Write(p []byte) (int, error) {
 		}
 		h.changed.Wait()
 	}
+}
+
+// take appends to the data, whose room is used again and again.
+func (h *half) take(p []byte) {
+	if need := len(h.data) + len(p); len(h.data) == 0 || need > cap(h.data) {
+		if need > cap(h.room) {
+			h.room = make([]byte, max(need, min(2*cap(h.room), Buffer)))
+		}
+		h.data = h.room[:copy(h.room, h.data)]
+	}
+	h.data = append(h.data, p...)
 }
 
 func (c *stream) Read(p []byte) (int, error) {
