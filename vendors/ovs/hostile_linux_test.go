@@ -64,10 +64,13 @@ func TestHostileDatabase(t *testing.T) {
 			} else {
 				d.askWait = soon
 			}
-			ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("no answer in time"))
+			late := errors.New("no answer in time")
+			ended, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			ctx, cancel := context.WithTimeoutCause(ended, wait, late)
 			defer cancel()
 			if tc.Want == ovstest.Slow { // what others are answered is read as fast as the machine can, until time is over
-				much = cancel
+				much = func() { end(late) }
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
