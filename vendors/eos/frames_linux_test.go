@@ -198,7 +198,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 		}), Want: updated + worst},
 		{Name: "another TPID", Setup: with(vlanrules.Update, func(s *vendors.Setup) { s.TPID = 0x9800 }), Want: old + best},
 	}
-	vendorstest.AnyOrderInMemory(t, rows, 10, func(t *testing.T) vendorstest.Lab {
+	vendorstest.AnyOrderInMemory(t, rows, 5, func(t *testing.T) vendorstest.Lab {
 		l := newLab(t)
 		return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state, Writes: func(testing.TB) int { return l.Changes() }}
 	})

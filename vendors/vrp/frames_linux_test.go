@@ -196,7 +196,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 				{Name: "wide tags and another TPID", Setup: with(vlanrules.Update, func(s *vendors.Setup) {
 					s.WideTPID, s.Others = 0x9901, []vendors.OtherTPID{{TPID: 0x9902, Wide: true}}
 				}), Want: updated + worst},
-			}, 10, func(t *testing.T) vendorstest.Lab {
+			}, 5, func(t *testing.T) vendorstest.Lab {
 				l := newLab(t, platform, &plane.Memory{})
 				return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state, Writes: func(testing.TB) int { return l.Changes() }}
 			})
