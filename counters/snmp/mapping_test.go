@@ -14,6 +14,8 @@ import (
 
 // A port that got another ifIndex is found in the same reading, and no reading is
 // ever of the port that has its old one.
+//
+// TestLongRenumbering has thrice as many rounds.
 func TestRenumbering(t *testing.T) {
 	t.Parallel()
 	shuffle := func(a *fakeAgent, n int, rng *rand.Rand) {
@@ -26,6 +28,10 @@ func TestRenumbering(t *testing.T) {
 			a.setLocked(uint32(j+1+999*rng.IntN(2)), p)
 		}
 	}
+	rounds := 10
+	if strings.HasPrefix(t.Name(), "TestLong") {
+		rounds = 30
+	}
 	for _, lean := range []time.Duration{0, time.Hour} {
 		bubble(t, fmt.Sprint("recheck ", lean), func(t *testing.T) {
 			const n = 40
@@ -35,7 +41,7 @@ func TestRenumbering(t *testing.T) {
 			s := open(t, cfg)
 			rng := rand.New(rand.NewPCG(1, 2))
 			epochs := make([]uint64, n)
-			for round := range 30 {
+			for round := range rounds {
 				// Sometimes between readings, sometimes in the middle of one.
 				at := 0
 				a.with(func() { // the agent's goroutine draws, too
@@ -137,6 +143,8 @@ func TestLookingUpInterrupted(t *testing.T) {
 		mustRead(t, s)
 	})
 }
+
+func TestLongRenumbering(t *testing.T) { TestRenumbering(t) }
 
 // The agent goes silent while ports are read again because the interfaces changed: no
 // port has what was read at its old index.

@@ -124,11 +124,12 @@ func TestScanHostile(t *testing.T) {
 			a, cfg := inMemory(t, 40, do)
 			cfg.Timeout = 100 * time.Millisecond
 			a.Neighbor(1, "\x1b[2Jspine1\r\n", "swp\x00")
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			const limit = time.Second // ten answers that do not come
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			began := time.Now()
 			l, err := Scan(ctx, cfg)
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > limit {
 				t.Errorf("took %v", took)
 			}
 			if text := fmt.Sprintf("%+v %v", l, err); strings.ContainsAny(text, "\x1b\r\n\x00") {
