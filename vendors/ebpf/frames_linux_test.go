@@ -10,15 +10,18 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
-func loaded(t testing.TB) *planeObjects {
+func loaded(t testing.TB) *planeObjects { return loadedWith(t, kernelTypes) }
+
+func loadedWith(t testing.TB, types *btf.Spec) *planeObjects {
 	t.Helper()
 	var o planeObjects
-	if err := loadPlaneObjects(&o, nil); err != nil {
+	if err := loadPlaneObjects(&o, &ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{KernelTypes: types}}); err != nil {
 		var v *ebpf.VerifierError
 		if errors.As(err, &v) {
 			t.Logf("%-40v", v)
@@ -148,7 +151,7 @@ func TestLongEveryTag(t *testing.T) { TestEveryTag(t) }
 // What an interval's bytes make of S is computed once; an entry with other edges has it computed again.
 func TestOtherEdges(t *testing.T) {
 	t.Parallel()
-	o := loaded(t)
+	o := loadedWith(t, nil) // as an agent does
 	b := newBench(t, o, quantize.Draft00, 0x9900, time.Millisecond)
 	f := make([]byte, 64)
 	binary.BigEndian.PutUint64(f[12:], 0x9900<<48|0x0fff<<32|0x0800<<16) // S 31 of min(ABW)

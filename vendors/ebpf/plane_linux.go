@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
@@ -71,10 +72,15 @@ type plane struct {
 	wasLive map[uint32]bool
 }
 
-// load loads the program, with new maps or those of another program.
-func load(with *ebpf.CollectionOptions) (*plane, error) {
+// kernelTypes are the kernel's where tests have read them once, for the hundred programs that they load. They are
+// megabytes, which an agent does not hold: nil has each load read them.
+var kernelTypes *btf.Spec
+
+// load loads the program, with new maps or, where there are some, those of another program.
+func load(with map[string]*ebpf.Map) (*plane, error) {
 	p := &plane{}
-	if err := loadPlaneObjects(&p.planeObjects, with); err != nil {
+	options := &ebpf.CollectionOptions{MapReplacements: with, Programs: ebpf.ProgramOptions{KernelTypes: kernelTypes}}
+	if err := loadPlaneObjects(&p.planeObjects, options); err != nil {
 		return nil, refusedBPF("load the BPF program "+programName, err)
 	}
 	info, err := p.CsigEgress.Info()
@@ -188,7 +194,7 @@ func take(prog *ebpf.Program) (p *plane, err error) {
 			return nil, nil //nolint:nilnil // another version's
 		}
 	}
-	return load(&ebpf.CollectionOptions{MapReplacements: maps})
+	return load(maps)
 }
 
 // attach makes our program, and no other of ours, run on a device. It runs inside the

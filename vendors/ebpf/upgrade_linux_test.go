@@ -25,7 +25,7 @@ func TestUpgrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := load(&ebpf.CollectionOptions{MapReplacements: maps})
+		p, err := load(maps)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/integration/fabric"
@@ -17,7 +18,12 @@ import (
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
-func TestMain(m *testing.M) { fabric.Tests(m, nil) }
+func TestMain(m *testing.M) {
+	fabric.Tests(m, func() (func(), error) {
+		kernelTypes, _ = btf.LoadKernelSpec() // where there are none, each load says so
+		return func() {}, nil
+	})
+}
 
 // wire is a switch with the data plane at one port: frames of host reach the port through
 // the bridge, which has taken their first VLAN tag into metadata, those of port leave it as
