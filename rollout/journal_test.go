@@ -22,6 +22,7 @@ import (
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // finished is the text of the journal of a whole apply.
@@ -55,14 +56,22 @@ func openText(t *testing.T, text []byte) (*Journal, error) {
 
 // A kill may cut the file anywhere: what was complete is read, the rest is
 // dropped, and the journal goes on from there.
-// TestJournalCutAnywhere cuts a journal at the ends of each record, beside them, and within.
-func TestJournalCutAnywhere(t *testing.T) {
+// TestJournalCutAnywhere cuts a journal at the ends of each record, beside them, and within: in a third of these places.
+func TestJournalCutAnywhere(t *testing.T) { journalCutAnywhere(t) }
+
+func TestLongJournalCutAnywhere(t *testing.T) { journalCutAnywhere(t) }
+
+func journalCutAnywhere(t *testing.T) {
 	text := finished(t)
 	first := bytes.IndexByte(text, '\n') + 1
-	var cuts []int
+	places, cuts := 0, []int(nil)
 	for at := first; at < len(text); {
 		n := bytes.IndexByte(text[at:], '\n') + 1
-		cuts = append(cuts, at, at+1, at+n/3, at+n-2, at+n-1)
+		for _, cut := range []int{at, at + 1, at + n/3, at + n - 2, at + n - 1} {
+			if places++; places%vendorstest.Every(t, 3) == 0 { // others of the five at each record
+				cuts = append(cuts, cut)
+			}
+		}
 		at += n
 	}
 	for _, cut := range append(cuts, len(text)) {
@@ -111,7 +120,11 @@ func TestJournalAltered(t *testing.T) {
 }
 
 // Any change of any byte is noticed, also one that no reader of JSON minds.
-func TestJournalAlteredAnywhere(t *testing.T) {
+func TestJournalAlteredAnywhere(t *testing.T) { journalAlteredAnywhere(t) }
+
+func TestLongJournalAlteredAnywhere(t *testing.T) { journalAlteredAnywhere(t) }
+
+func journalAlteredAnywhere(t *testing.T) {
 	text := finished(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	alterations := 0
@@ -125,7 +138,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 			t.Errorf("%s: read", what)
 		}
 	}
-	for range 60 {
+	for range 60 / vendorstest.Every(t, 3) {
 		at, b := rng.IntN(len(text)), byte(rng.IntN(256))
 		try(fmt.Sprintf("byte %d is %q", at, b), slices.Concat(text[:at], []byte{b}, text[at+1:]))
 		try(fmt.Sprintf("byte %d is gone", at), slices.Concat(text[:at], text[at+1:]))
@@ -148,7 +161,7 @@ func TestJournalAlteredAnywhere(t *testing.T) {
 			at += len(c[0])
 		}
 	}
-	if alterations < 250 {
+	if alterations < 250/vendorstest.Every(t, 3) {
 		t.Errorf("only %d alterations", alterations)
 	}
 }
@@ -391,13 +404,21 @@ func TestPlanFile(t *testing.T) {
 const endless = `{"ports":[{"action":"strip","prefix":"swp","first":9223372036854775806,"last":9223372036854775807}]}`
 
 // What a plan or a journal says is bounded before it is made.
-func TestHugeFiles(t *testing.T) {
+func TestHugeFiles(t *testing.T) { hugeFiles(t) }
+
+// TestLongHugeFiles has files with as many elements as may be and one more, and one of as many bytes.
+func TestLongHugeFiles(t *testing.T) { hugeFiles(t) }
+
+func hugeFiles(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`{"device":"s1","observed":{"ports":[{"action":"strip","prefix":"swp","first":0,"last":65534}]}},`, 200), ",")
 	for name, tc := range map[string]struct{ fields, want string }{
 		"a range to the last number": {`"devices":[{"device":"s1","observed":` + endless + `}],`, "no such range"},
 		"ranges":                     {`"devices":[` + many + `],`, "13107000 ports together"},
 		"steps":                      {`"stages":[{"name":"x","why":"","waves":[{"name":"y","steps":[` + strings.Repeat("0,", plans.MaxElements) + `0]}]}],`, "it lists 20971"},
 	} {
+		if name == "steps" && !vendorstest.Long(t) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -412,6 +433,9 @@ func TestHugeFiles(t *testing.T) {
 				t.Errorf("it takes %d MiB", (after.TotalAlloc-before.TotalAlloc)>>20)
 			}
 		})
+	}
+	if !vendorstest.Long(t) {
+		return
 	}
 	if _, err := plans.Read(&zeros{}); !errors.Is(err, untrusted.ErrTooLong) {
 		t.Errorf("a plan without an end: %v", err)
