@@ -46,8 +46,16 @@ func harmless() []qualify.Experiment {
 	return slices.DeleteFunc(qualify.Rules(), func(e qualify.Experiment) bool { return e.Needs.Destructive })
 }
 
-// TestRulesOfKernel has a bridge of the kernel with nftables rules.
-func TestRulesOfKernel(t *testing.T) {
+// TestRulesOfKernel has a bridge of the kernel with nftables rules, and experiments that take few frames.
+func TestRulesOfKernel(t *testing.T) { rulesOfKernel(t, "rule-key", "rewrite", "strip", "link-flap") }
+
+func TestLongRulesOfKernel(t *testing.T) { rulesOfKernel(t) }
+
+func rulesOfKernel(t *testing.T, ids ...string) {
+	experiments := harmless()
+	if len(ids) > 0 {
+		experiments = only(ids...)
+	}
 	bed := qualifytest.NewBed(t, 2)
 	b := benchOf(t, bed)
 	source, err := linux.New(linux.Config{NetNS: bed.Switch.FD(), Ports: []linux.Port{{Name: "swp1"}, {Name: "swp2"}}})
@@ -62,7 +70,7 @@ func TestRulesOfKernel(t *testing.T) {
 			return linuxdriver.Open(linuxdriver.Config{NetNS: bed.Switch.FD()})
 		},
 	}
-	wantFound(t, b, "", harmless())
+	wantFound(t, b, "", experiments)
 }
 
 // ovsBench is a bench at an Open vSwitch, whose ports p1, p2 … are in a namespace of their
