@@ -283,18 +283,24 @@ func fleetNames(cmd *cobra.Command, flag string) (names []string) {
 // and of all below it.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		values, fixed := choices[f.Name]
+		named := slices.Contains(ofFleet, f.Name)
+		ends, file := fileFlags[f.Name]
+		if !fixed && !named && !file {
+			return // before cobra is asked, which collects the flags of all commands above each time
+		}
 		if _, done := cmd.GetFlagCompletionFunc(f.Name); done {
 			return
 		}
-		if values, ok := choices[f.Name]; ok {
+		if fixed {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(slices.Clone(values), cobra.ShellCompDirectiveNoFileComp))
 		}
-		if slices.Contains(ofFleet, f.Name) {
+		if named {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 				return fleetNames(cmd, f.Name), cobra.ShellCompDirectiveNoFileComp
 			})
 		}
-		if ends, ok := fileFlags[f.Name]; ok {
+		if file {
 			_ = cmd.MarkFlagFilename(f.Name, ends...)
 		}
 	})
