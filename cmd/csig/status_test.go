@@ -43,7 +43,7 @@ func TestStatusFitsATerminal(t *testing.T) {
 				t.Errorf("%d columns in %d: %q", n, columns, l)
 			}
 		}
-		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "expired leases: 2 ", "the last for 1.7s", "self-test: degraded: could not run", "last error: something", "drift not checked: no answer", "DRIFT port swp1: another MTU", "DRIFT and 2 differences more"} {
+		for _, want := range []string{"swp1  live   100G      12.3G  87.7G  87.7%  abw=29(17) abwc=28(17)  40ms", "\nswp2, swp3: no reading", "expired leases: 2 ", "the last for 1.7s", "repairs: 3 ", "self-test: degraded: could not run", "last error: something", "drift not checked: no answer", "DRIFT port swp1: another MTU", "DRIFT and 2 differences more"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}
