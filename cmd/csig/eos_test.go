@@ -20,7 +20,7 @@ func TestEOSPage(t *testing.T) {
 			if strings.Contains(now, "event-handler csig-dead-") {
 				sw.Skip(time.Second)
 			}
-			if wait(t.Context(), time.Millisecond) != nil {
+			if wait(t.Context(), 20*time.Millisecond) != nil {
 				return
 			}
 		}

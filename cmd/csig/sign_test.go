@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
-	"crypto/rsa"
-	"encoding/pem"
 	"net"
 	"os"
 	"os/exec"
@@ -211,10 +208,10 @@ func must[T any](v T, err error) T {
 // A key that is encrypted, or not there, comes from the SSH agent.
 func TestSignWithAgent(t *testing.T) {
 	t.Chdir(t.TempDir())
-	private := must(rsa.GenerateKey(rand.Reader, 2048))
-	block := must(ssh.MarshalPrivateKeyWithPassphrase(private, "test", []byte("secret")))
-	put(t, "key", string(pem.EncodeToMemory(block)))
-	put(t, "key.pub", string(ssh.MarshalAuthorizedKey(must(ssh.NewPublicKey(&private.PublicKey)))))
+	if out, err := keygen(t, nil, "-t", "rsa", "-b", "2048", "-a", "1", "-N", "secret", "-f", "key", "-C", "test"); err != nil {
+		t.Fatal(out)
+	}
+	private := must(ssh.ParseRawPrivateKeyWithPassphrase(must(os.ReadFile("key")), []byte("secret")))
 	t.Setenv("SSH_AUTH_SOCK", "")
 	for file, want := range map[string]string{"key": "it is encrypted", "key.pub": "it is a public key", "gone": "no such file"} {
 		if _, _, err := openSigner(file); err == nil || !strings.Contains(err.Error(), want) {

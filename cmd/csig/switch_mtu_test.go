@@ -15,7 +15,12 @@ import (
 // TestSwitchMTU: a plan raises the MTU at both ends of a cable between switches of Comware and
 // of VRP where full-size frames would not fit with their tags; csig rollback and csig off give
 // back what was there.
-func TestSwitchMTU(t *testing.T) {
+func TestSwitchMTU(t *testing.T) { switchMTU(t, "rollback") }
+
+// TestLongSwitchMTU undoes it both ways, one after the other.
+func TestLongSwitchMTU(t *testing.T) { switchMTU(t, "rollback", "off") }
+
+func switchMTU(t *testing.T, ends ...string) {
 	const xge, vrpPort = "Ten-GigabitEthernet1/0/2", "XGigabitEthernet0/0/1"
 	one, two := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", xge), vrptest.New("tor2", vrpPort)
 	one.Type("interface "+xge, "undo jumboframe enable")
@@ -54,8 +59,9 @@ func TestSwitchMTU(t *testing.T) {
 	startAgent(t, dir, "tor2")
 	before := one.Running() + two.Running()
 	run := func(args ...string) string { return string(runShown(t, dir, args)) }
-	for _, end := range [][]string{{"rollback", "rollback.plan.journal"}, {"off", "-i", "tor1.yaml"}} {
-		plan := end[0] + ".plan"
+	undo := map[string][]string{"rollback": {"rollback", "rollback.plan.journal"}, "off": {"off", "-i", "tor1.yaml"}}
+	for _, name := range ends {
+		plan, end := name+".plan", undo[name]
 		out := run("plan", "-i", "tor1.yaml", "-o", plan)
 		for _, want := range []string{xge + ": mtu: 1514 -> 1554", vrpPort + ": mtu: 1522 -> 1554", "1. mtu: full-size frames fit"} {
 			if !strings.Contains(out, want) {
@@ -68,7 +74,7 @@ func TestSwitchMTU(t *testing.T) {
 		}
 		out = run(end...)
 		if after := one.Running() + two.Running(); after != before || one.Saves()+two.Saves() > 0 {
-			t.Fatalf("csig %s: %s\nleaves\n%s", end[0], out, after)
+			t.Fatalf("csig %s: %s\nleaves\n%s", name, out, after)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
 // csig runs a command line in this process and returns what it prints.
@@ -33,6 +35,16 @@ func mustCSIG(t *rapid.T, args ...string) string {
 		t.Fatalf("csig %s: %v", strings.Join(args, " "), err)
 	}
 	return out
+}
+
+// holds checks a property with a hundred draws, or with 25 where a test named TestLong… has the others.
+func holds(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	if checks := flag.Lookup("rapid.checks").Value; !vendorstest.Long(t) && checks.String() == "100" { // nobody has asked for others
+		_ = checks.Set("25")
+		defer checks.Set("100") //nolint:errcheck // it was that
+	}
+	rapid.Check(t, property)
 }
 
 // drawTag draws the parts of any tag that fits its format.
@@ -90,8 +102,12 @@ func parseTag(t *rapid.T, out string) tagResult {
 
 // Every tag comes back from decode as it was given to encode, and decode's JSON is
 // enough to encode it again.
-func TestDecodeIsTheInverseOfEncode(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestDecodeIsTheInverseOfEncode(t *testing.T) { decodeIsTheInverseOfEncode(t) }
+
+func TestLongDecodeIsTheInverseOfEncode(t *testing.T) { decodeIsTheInverseOfEncode(t) }
+
+func decodeIsTheInverseOfEncode(t *testing.T) {
+	holds(t, func(t *rapid.T) {
 		x := drawTag(t)
 		text := encode(t, &x)
 		args := []string{"tag", "decode", "--json", "--layout", x.Layout, fmt.Sprintf("--wide=%v", x.Wide), text}
@@ -139,8 +155,12 @@ func lastTag(words []uint16, tpids []uint16, size int) (at, vlans int) {
 
 // In a frame the tag is the last L2 tag, behind any mix of VLAN tags; a frame
 // with two CSIG tags, or that ends with another tag, or too early, is an error.
-func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) { decodeFindsTheLastTagOfAFrame(t) }
+
+func TestLongDecodeFindsTheLastTagOfAFrame(t *testing.T) { decodeFindsTheLastTagOfAFrame(t) }
+
+func decodeFindsTheLastTagOfAFrame(t *testing.T) {
+	holds(t, func(t *rapid.T) {
 		wide := rapid.Bool().Draw(t, "wide")
 		size := quantize.Tag{Wide: wide}.Size()
 		all := []uint16{0x9900, 0x9901, 0x88a8}
@@ -186,8 +206,12 @@ func TestDecodeFindsTheLastTagOfAFrame(t *testing.T) {
 
 // csig tag decode, csig probe and quantize, which the data planes' tests use, report
 // the same of every row of tags.
-func TestTagDecodeAndProbeAgree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestTagDecodeAndProbeAgree(t *testing.T) { tagDecodeAndProbeAgree(t) }
+
+func TestLongTagDecodeAndProbeAgree(t *testing.T) { tagDecodeAndProbeAgree(t) }
+
+func tagDecodeAndProbeAgree(t *testing.T) {
+	holds(t, func(t *rapid.T) {
 		frame := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}
 		for range rapid.IntRange(0, 5).Draw(t, "tags") {
 			tpid := rapid.SampledFrom([]uint16{0x8100, 0x88a8, 0x9900, 0x9900, 0x9901}).Draw(t, "tpid")
