@@ -179,7 +179,7 @@ func TestNeighboursDiffer(t *testing.T) {
 // TestAllocationRespectsWhatIsGiven draws fleets where some ports have a locator,
 // or some fields of one: these stay, and the others keep out of their way.
 func TestAllocationRespectsWhatIsGiven(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw(t, func(t *rapid.T) {
 		layout := rapid.SampledFrom([]string{"draft-00", "uec"}).Draw(t, "layout")
 		n := rapid.IntRange(1, 6).Draw(t, "devices")
 		text := strings.Replace(fabricHead, "interval", "layout: "+layout+", locator: [{name: stage, bits: 2, values: {a: 0, b: 1, c: 2}}, {name: rest, bits: 4}], interval", 1) + "devices:\n"

@@ -74,7 +74,7 @@ func drawFacts(t *rapid.T) *Facts {
 
 // Facts files are read as they are written, each key of them.
 func TestMarshalFacts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	draw(t, func(t *rapid.T) {
 		one := drawFacts(t)
 		two := *one
 		two.Name = "y"

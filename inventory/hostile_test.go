@@ -2,26 +2,40 @@ package inventory
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // shorter is by how much the huge texts of these tests are shorter than those of TestLongHuge: each is longer
 // than any limit that csig sets.
 var shorter = 16
 
-// TestLongHuge has the tests read their huge texts in full.
+// TestLongHuge has the tests read their huge texts in full, and draw more.
 func TestLongHuge(t *testing.T) {
 	defer func(n int) { shorter = n }(shorter)
 	shorter = 1
 	for name, test := range map[string]func(*testing.T){
 		"hostile files": TestHostileFiles, "odd files": TestOddFiles, "foreign files": TestForeignFilesAreNotShown,
 		"above linear": nothingAboveLinear, "odd places": TestOddPlaces, "slips": TestSlipsShowNoSecret, "allocation": TestAllocationOnPaths,
+		"round trip": TestRoundTrip, "facts": TestMarshalFacts, "allocation of what is given": TestAllocationRespectsWhatIsGiven,
 	} {
 		t.Run(name, test)
 	}
+}
+
+// draw checks a property with a hundred draws, or with 25 where TestLongHuge has the others.
+func draw(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	if checks := flag.Lookup("rapid.checks").Value; shorter > 1 && checks.String() == "100" { // nobody has asked for others
+		_ = checks.Set("25")
+		defer checks.Set("100") //nolint:errcheck // it was that
+	}
+	rapid.Check(t, property)
 }
 
 // TestHostileFiles reads files made to exhaust a reader: refused with a place in the

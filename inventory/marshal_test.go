@@ -42,7 +42,7 @@ func roundTrip(t fatal, f *Fleet) {
 
 // TestRoundTrip writes fleets made at random and reads them again.
 func TestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { roundTrip(t, drawFleet(t)) })
+	draw(t, func(t *rapid.T) { roundTrip(t, drawFleet(t)) })
 }
 
 var word = rapid.StringMatching(`[a-z][a-z0-9]{0,4}`)
