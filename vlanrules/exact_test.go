@@ -140,7 +140,7 @@ func TestExactPairs(t *testing.T) {
 				for _, sig := range []quantize.Signal{quantize.MinABWC, quantize.MaxPD} {
 					c := vlanrules.NewCompiler(tc.caps, layout, tc.opts...)
 					var from, res vlanrules.Result
-					step, spared := tc.pairs*thinned+thinned/2, 0
+					step, spared := tc.pairs*min(thinned, 16)+min(thinned, 16)/2, 0
 					if layout != quantize.Draft00 || sig.Max() {
 						step *= 5
 					}

@@ -17,7 +17,7 @@ import (
 // spent here: the race detector watches the compiler, and not these (go:norace).
 
 // thinned is how many times fewer cases the tests look at: all of them are for TestLongEveryCase.
-var thinned = 16
+var thinned = 48
 
 // chosen reports whether a test looks at its nth case of a kind: at others for each kind.
 func chosen(kind, n int) bool {
