@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ const (
 	driftLook   = 10 * time.Second // how often it is looked whether another one runs
 	driftSpread = 10 * time.Minute // devices of a fleet are checked spread over this, at most
 	driftRest   = time.Second      // what is there at two looks so far apart, at least, is no cycle's to restore
-	driftLimit  = 5 * time.Minute  // of a check
+	driftLimit  = 5 * time.Minute  // of a look
 	mostDrift   = 100              // differences that are kept
 )
 
@@ -96,18 +95,24 @@ func driftSchedule(r *running) cron.Schedule {
 
 // checkDrift compares the device with the configuration that runs, and says what it found.
 func (d *Daemon) checkDrift(ctx context.Context, r *running, was **approved) {
-	ctx, cancel := context.WithTimeout(ctx, driftLimit)
-	defer cancel()
-	found, err := d.differences(ctx, r, was)
-	if err == nil && len(found) > 0 {
-		// A cycle may be about to restore it.
-		if err = vendors.Wait(ctx, max(driftRest, 3*r.dev.Interval)); err == nil {
-			var again []api.Difference
-			again, err = d.differences(ctx, r, was)
-			found = slices.DeleteFunc(found, func(f api.Difference) bool { return !slices.Contains(again, f) })
-		}
+	look := func() ([]api.Difference, error) {
+		ctx, cancel := context.WithTimeout(ctx, driftLimit)
+		defer cancel()
+		return d.differences(ctx, r, was)
 	}
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	found, err := look()
+	if err == nil && len(found) > 0 {
+		// A cycle may be about to restore it: where Δt is long, so is the rest, beyond the limit of a look.
+		for rest := max(driftRest, 3*r.dev.Interval); rest > 0 && d.current() == r; rest -= driftLook {
+			if vendors.Wait(ctx, min(rest, driftLook)) != nil {
+				return
+			}
+		}
+		var again []api.Difference
+		again, err = look()
+		found = slices.DeleteFunc(found, func(f api.Difference) bool { return !slices.Contains(again, f) })
+	}
+	if ctx.Err() != nil {
 		return // it is stopping
 	}
 	next := &api.Drift{Checked: time.Now(), Differences: found}

@@ -59,7 +59,7 @@ func TestDrift(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- k.Run(ctx) }()
-		k.configure(t, changed("interval: 100ms", "interval: 20s")) // there are hours of cycles
+		k.configure(t, changed("interval: 100ms", "interval: 2m")) // there are hours of cycles, and three Δt are longer than a look may take
 		if s := k.Status(); s.Drift != nil {
 			t.Errorf("drift before a check: %+v", s.Drift)
 		}
@@ -72,7 +72,7 @@ func TestDrift(t *testing.T) {
 			return n
 		}
 		before := writes()
-		next := time.Hour + driftSpread + time.Minute
+		next := time.Hour + driftSpread + time.Minute + 3*2*time.Minute // a difference is looked at again three Δt later
 		want := func(differences ...string) {
 			t.Helper()
 			time.Sleep(next)
