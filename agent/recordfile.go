@@ -32,6 +32,7 @@ const (
 type RecordFile struct {
 	path  string
 	log   *logrus.Entry
+	most  int64 // size at which another file begins
 	queue chan *api.KeptRecord
 	ended chan struct{}
 	once  sync.Once
@@ -54,7 +55,7 @@ func OpenRecordFile(path string, log *logrus.Entry) (*RecordFile, error) {
 			return nil, err
 		}
 	}
-	f := &RecordFile{path: path, log: log, queue: make(chan *api.KeptRecord, recordQueue), ended: make(chan struct{})}
+	f := &RecordFile{path: path, log: log, most: recordFile, queue: make(chan *api.KeptRecord, recordQueue), ended: make(chan struct{})}
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -192,7 +193,7 @@ func (f *RecordFile) put(r *api.KeptRecord) error {
 	if f.file == nil {
 		err = f.open()
 	}
-	if err == nil && f.size >= recordFile {
+	if err == nil && f.size >= f.most {
 		if err = f.end(); err == nil {
 			err = f.open()
 		}
@@ -206,7 +207,7 @@ func (f *RecordFile) put(r *api.KeptRecord) error {
 	}
 	n, err := f.buf.Write(append(line, '\n'))
 	f.size += int64(n)
-	if err != nil || f.size < recordFile {
+	if err != nil || f.size < f.most {
 		return f.checked(err)
 	}
 	return f.end()
@@ -221,7 +222,7 @@ func (f *RecordFile) end() error {
 		return err
 	}
 	err := f.file.Close()
-	if f.file = nil; f.size >= recordFile {
+	if f.file = nil; f.size >= f.most {
 		err = errors.Join(err, os.Rename(f.path, f.path+api.OlderRecords))
 	}
 	return err

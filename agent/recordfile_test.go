@@ -265,16 +265,19 @@ func TestSlowRecordFile(t *testing.T) {
 	}
 }
 
+// recordSize is that of a record of which a file of these tests takes sixteen.
+const recordSize = 1 << 16
+
 // TestRecordFileIsFull: a full file makes room for another, and one that fails is opened again.
 func TestRecordFileIsFull(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "records")
 	log, hook := test.NewNullLogger()
-	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
+	f := &RecordFile{path: path, log: logrus.NewEntry(log), most: 16 * recordSize}
 	put := func(n int) {
 		t.Helper()
 		for range n {
-			if err := f.put(&api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", 1<<20-2000)}}); err != nil {
+			if err := f.put(&api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", recordSize-2000)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -284,7 +287,7 @@ func TestRecordFileIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{path, path + api.OlderRecords} {
-		if info, err := os.Stat(name); err != nil || info.Size() > recordFile+1<<20 {
+		if info, err := os.Stat(name); err != nil || info.Size() > 17*recordSize {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
@@ -318,15 +321,15 @@ func TestRecordFileIsFull(t *testing.T) {
 func TestRecordFileStaysFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records")
 	log, hook := test.NewNullLogger()
-	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
-	record := &api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", 1<<20-2000)}}
+	f := &RecordFile{path: path, log: logrus.NewEntry(log), most: 16 * recordSize}
+	record := &api.KeptRecord{Format: api.RecordFormat, Port: "swp1", Record: api.Record{Reason: strings.Repeat("x", recordSize-2000)}}
 	if err := os.MkdirAll(filepath.Join(path+api.OlderRecords, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for range 40 {
 		f.take(record)
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > recordFile+1<<20 || f.Err() == nil || len(hook.Entries) != 1 {
+	if info, err := os.Stat(path); err != nil || info.Size() > 17*recordSize || f.Err() == nil || len(hook.Entries) != 1 {
 		t.Errorf("%d bytes, %v; its failure: %v, %d lines of the log", info.Size(), err, f.Err(), len(hook.Entries))
 	}
 	if err := os.RemoveAll(path + api.OlderRecords); err != nil {
@@ -348,7 +351,7 @@ func TestRecordFileStaysFull(t *testing.T) {
 func TestRecordFileFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records")
 	log, hook := test.NewNullLogger()
-	f := &RecordFile{path: path, log: logrus.NewEntry(log)}
+	f := &RecordFile{path: path, log: logrus.NewEntry(log), most: recordFile}
 	record := &api.KeptRecord{Format: api.RecordFormat, Port: "swp1"}
 	full := func() {
 		t.Helper()
