@@ -17,7 +17,8 @@ import (
 )
 
 // TestComwarePage carries out the session of docs/comware.md: a fake switch, its agent, and
-// the way from a plan to csig off. Afterwards the switch is as it was.
+// the way from a plan to csig off. Afterwards the switch is as it was. Of pages whose drivers have
+// most in common one is here, and the others are named TestLong….
 func TestComwarePage(t *testing.T) {
 	sw := comwaretest.New("tor1", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2")
 	go func() {
@@ -107,8 +108,8 @@ func probeAnswered(ctx context.Context, address string, within time.Duration) bo
 	return err == nil
 }
 
-// TestVRPPage is TestComwarePage for docs/vrp.md.
-func TestVRPPage(t *testing.T) {
+// TestLongVRPPage is TestComwarePage for docs/vrp.md.
+func TestLongVRPPage(t *testing.T) {
 	sw := vrptest.New("tor1", "XGigabitEthernet0/0/1", "XGigabitEthernet0/0/2")
 	switchPage(t, "vrp", clitest.New(t, sw.Shell), sw, "traffic-policy csig-XGigabitEthernet0/0/1 outbound", func(*os.Process) {})
 }

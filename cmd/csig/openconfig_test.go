@@ -22,8 +22,8 @@ func TestOpenConfigPage(t *testing.T) {
 	gnmiPage(t, "openconfig", "core1", "192.0.2.40", octest.New("Ethernet1", "Ethernet2"), "Ethernet2")
 }
 
-// TestSRLinuxPage is TestOpenConfigPage for docs/srlinux.md.
-func TestSRLinuxPage(t *testing.T) {
+// TestLongSRLinuxPage is TestOpenConfigPage for docs/srlinux.md.
+func TestLongSRLinuxPage(t *testing.T) {
 	target := octest.New("ethernet-1/1", "ethernet-1/2")
 	target.Native, target.Most = true, 9500
 	gnmiPage(t, "srlinux", "leaf1", "192.0.2.41", target, "ethernet-1/2")

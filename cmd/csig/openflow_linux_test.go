@@ -23,8 +23,8 @@ func TestOpenFlowPage(t *testing.T) {
 		"te-1/1/", "p", ", server_name: hw1.example.net", "")
 }
 
-// TestOFDPAPage is TestOpenFlowPage with examples/ofdpa.yaml and the table type pattern of OF-DPA.
-func TestOFDPAPage(t *testing.T) {
+// TestLongOFDPAPage is TestOpenFlowPage with examples/ofdpa.yaml and the table type pattern of OF-DPA.
+func TestLongOFDPAPage(t *testing.T) {
 	sw := oftest.StartSwitch(t, 2)
 	sw.BuiltIn()
 	for n := 1; n <= 2; n++ {

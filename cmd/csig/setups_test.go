@@ -11,8 +11,8 @@ import (
 	"github.com/csig-agent/csig/vendors/nxos/nxostest"
 )
 
-// TestNXOSPage is TestComwarePage for docs/nxos.md.
-func TestNXOSPage(t *testing.T) {
+// TestLongNXOSPage is TestComwarePage for docs/nxos.md.
+func TestLongNXOSPage(t *testing.T) {
 	sw := nxostest.New("tor1", "Ethernet1/1", "Ethernet1/2")
 	sw.Type("interface Ethernet1/2", "switchport dot1q ethertype 0x88a8", "exit")
 	switchPage(t, "nxos", clitest.New(t, sw.Shell), sw, "switchport dot1q ethertype 0x9100", func(*os.Process) {})
@@ -46,8 +46,8 @@ type configured interface{ Running() string }
 
 func (persistent) Saves() int { return 0 }
 
-// TestIOSXRPage is TestComwarePage for docs/iosxr.md.
-func TestIOSXRPage(t *testing.T) {
+// TestLongIOSXRPage is TestComwarePage for docs/iosxr.md.
+func TestLongIOSXRPage(t *testing.T) {
 	r := iosxrtest.New("tor1", "TenGigE0/0/0/1", "TenGigE0/0/0/2")
 	switchPage(t, "iosxr", clitest.New(t, r.Shell), persistent{r}, "dot1q tunneling ethertype 0x9100", func(*os.Process) {})
 }
