@@ -14,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -93,7 +94,7 @@ func benchAt(t testing.TB, s *memory.Switch, ports []*qualify.Port) *qualify.Ben
 		Reopen:   func(context.Context) (vendors.Driver, error) { return s.Driver(), nil },
 		Restart:  func(context.Context) error { s.Restart(); return nil },
 		Counters: s.Counters("p1", "p2", "p3"),
-		Every:    149,
+		Every:    map[bool]int{true: 149, false: 397}[vendorstest.Long(t)],
 	}}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -64,7 +65,7 @@ func rulesOfKernel(t *testing.T, ids ...string) {
 	}
 	t.Cleanup(func() { source.Close() })
 	b.Means = qualify.Means{
-		Every:    149,
+		Every:    map[bool]int{true: 149, false: 397}[vendorstest.Long(t)],
 		Counters: source,
 		Reopen: func(context.Context) (vendors.Driver, error) {
 			return linuxdriver.Open(linuxdriver.Config{NetNS: bed.Switch.FD()})
