@@ -88,7 +88,7 @@ Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 	o.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dst, "dst", "", "destination address (required)")
-	f.StringVar(&o.signals, "signal", "abw,abwc", "signals to ask for, in turn: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15")
+	f.StringVar(&o.signals, "signal", "", "signals to ask for, in turn: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15 (default those of the profile; without -i abw,abwc)")
 	f.StringVar(&o.vlans, "vlan", "", "VLAN tags in front, outermost first, as TPID:TCI, separated by commas")
 	f.BoolVar(&o.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
 	f.BoolVar(&o.untagged, "untagged", false, "no CSIG tag at all")

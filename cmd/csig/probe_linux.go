@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // senderConfig reads the flags of send.
@@ -25,7 +27,16 @@ func (o *probeOptions) senderConfig(cmd *cobra.Command) (probe.SenderConfig, err
 	if cfg.Dst, err = net.ParseMAC(o.dst); err != nil || len(cfg.Dst) != 6 {
 		return cfg, fmt.Errorf("--dst %q: want an Ethernet address, e.g. 02:00:00:00:00:02", o.dst)
 	}
-	for _, name := range strings.Split(o.signals, ",") {
+	names := strings.Split(cmp.Or(o.signals, "abw,abwc"), ",")
+	if o.signals == "" && o.file != "" {
+		names = nil
+		for _, sig := range quantize.Signals {
+			if _, has := fleet.Profile.Signals[sig]; has {
+				names = append(names, sig.String())
+			}
+		}
+	}
+	for _, name := range names {
 		sig, err := parseSignalOrT(strings.TrimSpace(name))
 		if err != nil {
 			return cfg, fmt.Errorf("--signal: %w", err)

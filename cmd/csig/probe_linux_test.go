@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,5 +35,13 @@ func TestProbeSendsASignalOfTheProfile(t *testing.T) {
 	args := []string{"probe", "send", "-I", "lo", "--dst", "02:00:00:00:00:02", "--count", "1", "--signal", "nqd"}
 	if _, err := csig(append(args, "-i", "../../examples/lab.yaml")...); err == nil || !strings.Contains(err.Error(), "the profile lab of ../../examples/lab.yaml has no such signal") {
 		t.Error(err)
+	}
+	o := probeOptions{file: "../../examples/legacy-lab/fleet.yaml", dst: "02:00:00:00:00:02"}
+	if cfg, err := o.senderConfig(newProbeSend()); err != nil || !slices.Equal(cfg.Signals, []quantize.Signal{quantize.MinABW}) {
+		t.Errorf("of a profile of abw alone: %v, %v", cfg.Signals, err)
+	}
+	o.file, o.tpid, o.wideTPID, o.layout = "", "0x9900", "0x9901", "draft-00"
+	if cfg, err := o.senderConfig(newProbeSend()); err != nil || !slices.Equal(cfg.Signals, []quantize.Signal{quantize.MinABW, quantize.MinABWC}) {
+		t.Errorf("without a profile: %v, %v", cfg.Signals, err)
 	}
 }
