@@ -8,7 +8,7 @@
 # make sai-check SAI=DIR   what vendors/sai uses against the headers of a checkout of SAI
 # make generate   the BPF object again from its source; make generated fails where it differs
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell ./deploy/git-version 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 SUM     := gotest.tools/gotestsum@v1.13.0
