@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -40,6 +41,9 @@ type prometheus struct {
 // metricsAt is where agents of the tests serve their metrics, each in a network of its own.
 const metricsAt = "127.0.0.1:9343"
 
+// alertsAt is where a Prometheus of the tests looks for an Alertmanager, which there need not be.
+const alertsAt = "127.0.0.1:9093"
+
 // inTheClear scrapes an agent on a loopback address.
 const inTheClear = "static_configs: [{targets: ['" + metricsAt + "']}]"
 
@@ -59,8 +63,9 @@ func startPrometheusAt(t testing.TB, in *fabric.Node, at, scrape string, rules .
 	}
 	config := fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}
 rule_files: %s
+alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
 scrape_configs: [{job_name: csig, %s}]
-`, list, scrape)
+`, list, alertsAt, scrape)
 	file := filepath.Join(dir, "prometheus.yml")
 	writeFile(t, file, []byte(config))
 	cmd := in.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at, "--log.level=warn")
@@ -220,6 +225,56 @@ func (p *prometheus) resolves() {
 	p.await(`ALERTS{alertstate="firing"}`, func(s []promSeries) bool { return len(s) == 0 })
 }
 
+// startAlertmanager runs a real one with csig's inhibition, in a node's network.
+func startAlertmanager(t testing.TB, in *fabric.Node) {
+	t.Helper()
+	cmd := in.Command("prometheus-alertmanager", "--config.file=../deploy/prometheus/csig-alertmanager.yml", "--storage.path="+t.TempDir(),
+		"--cluster.listen-address=", "--web.listen-address="+alertsAt, "--log.level=warn")
+	var log output
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: install the Debian package prometheus-alertmanager", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed: nothing to learn
+		if t.Failed() {
+			t.Logf("Alertmanager's log:\n%s", log.String())
+		}
+	})
+}
+
+// sends waits until Alertmanager sends one alert alone, and holds back others, these among them.
+func (p *prometheus) sends(want string, held ...string) {
+	p.t.Helper()
+	var got, inhibited []string
+	if !within(patience, func() bool {
+		res, err := p.client.Get("http://" + alertsAt + "/api/v2/alerts")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		var answer []struct {
+			Labels map[string]string
+			Status struct{ InhibitedBy []string }
+		}
+		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+			return false
+		}
+		got, inhibited = nil, nil
+		for _, a := range answer {
+			list := &got
+			if len(a.Status.InhibitedBy) > 0 {
+				list = &inhibited
+			}
+			*list = append(*list, a.Labels["alertname"])
+		}
+		return slices.Equal(got, []string{want}) && !slices.ContainsFunc(held, func(alert string) bool { return !slices.Contains(inhibited, alert) })
+	}) {
+		p.t.Errorf("Alertmanager sends %q and holds back %q, want %s and %q", got, inhibited, want, held)
+	}
+}
+
 // alerted is a switch whose counters are those of an SNMP agent, its agent, and a Prometheus with the alerts.
 type alerted struct {
 	*bed
@@ -274,11 +329,13 @@ func (d *alerted) ready(t *testing.T, want int) {
 func alerts(t *testing.T) {
 	b := newAlerted(t)
 	a, p := b.a, b.p
+	startAlertmanager(t, b.s1)
 
 	// Before its counters can be seen to stand still they have to be known to move.
 	a.await("that the counters are current", func(s *api.Status) bool { return s.Cycle.Count > 40 })
 	b.is.Store(true)
 	p.fires("CsigCountersFrozen")
+	p.sends("CsigCountersFrozen", "CsigPortStale")
 	b.ready(t, http.StatusServiceUnavailable)
 	b.is.Store(false)
 	p.resolves()
@@ -291,6 +348,7 @@ func alerts(t *testing.T) {
 	b.dead.Store(true)
 	p.fires("CsigCyclesFail")
 	p.fires("CsigDataPlane")
+	p.sends("CsigCyclesFail", "CsigDataPlane", "CsigPortStale")
 	b.dead.Store(false)
 	p.resolves()
 }
@@ -301,7 +359,7 @@ func alertsOfRules(t *testing.T) {
 	a, p := b.a, b.p
 
 	b.run(t, "nft", "delete table netdev csig; add table netdev csig { comment \"another program's\"; }; add chain netdev csig other")
-	p.fires("CsigDataPlane")
+	p.fires("CsigDataPlaneLost")
 	p.fires("CsigPortLost")
 	b.run(t, "nft", "delete table netdev csig")
 	p.resolves()

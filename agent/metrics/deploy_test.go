@@ -22,8 +22,10 @@ var update = flag.Bool("update", false, "rewrite the tables of docs/operations.m
 const (
 	rulesFile = "../../deploy/prometheus/csig-alerts.yml"
 	rulesTest = "../../deploy/prometheus/csig-alerts-test.yml"
+	causeTest = "../../deploy/prometheus/csig-alerts-causes-test.yml"
 	dashboard = "../../deploy/grafana/csig.json"
 	page      = "../../docs/operations.md"
+	runbook   = "https://github.com/csig-agent/csig/blob/main/docs/operations.md"
 )
 
 // rule is an alert.
@@ -83,7 +85,7 @@ func TestAlertRules(t *testing.T) {
 	if out, err := promtool(t, ".", "check", "rules", rulesFile); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := promtool(t, filepath.Dir(rulesTest), "test", "rules", filepath.Base(rulesTest)); err != nil {
+	if out, err := promtool(t, filepath.Dir(rulesTest), "test", "rules", filepath.Base(rulesTest), filepath.Base(causeTest)); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, r := range list {
@@ -92,6 +94,9 @@ func TestAlertRules(t *testing.T) {
 		}
 		if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.Annotations["summary"] == "" {
 			t.Errorf("%s has the severity %q and the summary %q", r.Alert, s, r.Annotations["summary"])
+		}
+		if d := r.Annotations["description"]; len(d) < 40 || !strings.HasSuffix(d, ".") {
+			t.Errorf("%s has the description %q", r.Alert, d)
 		}
 	}
 }
@@ -226,22 +231,33 @@ func TestPageListsEveryMetric(t *testing.T) {
 	}
 }
 
-// The page has a row for each alert, with its severity and what to do, and none more.
+// TestPageListsEveryAlert: the page has a row for each alert, with its severity, and none more, and a section
+// with what to do, which is the alert's runbook_url.
 func TestPageListsEveryAlert(t *testing.T) {
-	text, err := os.ReadFile(page)
+	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var have, want []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(Csig\\w+)` \\| (\\w+) \\| [^|]{10,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(text), -1) {
-		have = append(have, m[1]+" "+m[2])
+	for _, m := range regexp.MustCompile("(?m)^\\| \\[`(Csig\\w+)`\\]\\((#\\w+)\\) \\| (\\w+) \\| [^|]{10,} \\|$").FindAllStringSubmatch(string(raw), -1) {
+		have = append(have, m[1]+" "+m[2]+" "+m[3])
 	}
 	_, list := alerts(t)
 	for _, r := range list {
-		want = append(want, r.Alert+" "+r.Labels["severity"])
+		anchor := "#" + strings.ToLower(r.Alert)
+		want = append(want, r.Alert+" "+anchor+" "+r.Labels["severity"])
+		if url := r.Annotations["runbook_url"]; url != runbook+anchor {
+			t.Errorf("%s has the runbook_url %q", r.Alert, url)
+		}
+		if !regexp.MustCompile(`(?m)^#### ` + r.Alert + `\n\n[^#]{40,}`).Match(raw) {
+			t.Errorf("the page has no section that says what to do about %s", r.Alert)
+		}
 	}
 	if !slices.Equal(have, want) {
 		t.Errorf("the page has the alerts\n%s, want\n%s", have, want)
+	}
+	if n := strings.Count(string(raw), "\n#### Csig"); n != len(list) {
+		t.Errorf("%d sections of %d alerts", n, len(list))
 	}
 }
 
