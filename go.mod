@@ -11,6 +11,7 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/google/nftables v0.3.0
 	github.com/gosnmp/gosnmp v1.47.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/hiddeco/sshsig v0.2.0
 	github.com/mdlayher/genetlink v1.4.0
 	github.com/mdlayher/netlink v1.11.2

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -23,7 +22,6 @@ const (
 	rulesFile = "../../deploy/prometheus/csig-alerts.yml"
 	rulesTest = "../../deploy/prometheus/csig-alerts-test.yml"
 	causeTest = "../../deploy/prometheus/csig-alerts-causes-test.yml"
-	dashboard = "../../deploy/grafana/csig.json"
 	page      = "../../docs/operations.md"
 	runbook   = "https://github.com/csig-agent/csig/blob/main/docs/operations.md"
 )
@@ -146,59 +144,6 @@ func TestEachAlertIsTested(t *testing.T) {
 		if !ok || !strings.Contains(said, "alertname: "+r.Alert+", time: ") || !strings.Contains(said, "got:[]") {
 			t.Errorf("no test notices that %s never fires:\n%s", r.Alert, said)
 		}
-	}
-}
-
-// Every query of the dashboard is PromQL, of metrics that are exposed.
-func TestDashboard(t *testing.T) {
-	raw, err := os.ReadFile(dashboard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board any
-	if err := json.Unmarshal(raw, &board); err != nil {
-		t.Fatal(err)
-	}
-	var exprs []string
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, e := range v {
-				walk(e)
-			}
-		case map[string]any:
-			for key, e := range v {
-				if text, ok := e.(string); ok && (key == "expr" || key == "definition") {
-					exprs = append(exprs, text)
-				}
-				walk(e)
-			}
-		}
-	}
-	walk(board)
-	if len(exprs) < 20 {
-		t.Fatalf("%d queries", len(exprs))
-	}
-	rules := "groups: [{name: dashboard, rules: [\n"
-	for i, e := range exprs {
-		if names := unknown(e); len(names) > 0 {
-			t.Errorf("%s: no metric is called %s", e, names)
-		}
-		e = regexp.MustCompile(`^label_values\((.*), \w+\)$`).ReplaceAllString(e, "$1")
-		e = strings.NewReplacer("$__rate_interval", "1m", "$device", ".*", "$port", ".*").Replace(e)
-		quoted, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules += fmt.Sprintf("  {record: 'query:%d', expr: %s},\n", i, quoted)
-	}
-	file := filepath.Join(t.TempDir(), "queries.yml")
-	if err := os.WriteFile(file, []byte(rules+"]}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := promtool(t, ".", "check", "rules", file); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
