@@ -95,8 +95,8 @@ func (r root) files() []string {
 	return out
 }
 
-// TestLongPackages installs csig in a new Debian, runs it under systemd, upgrades it, and
-// purges it.
+// TestLongPackages reads what is in the packages, installs csig in a new Debian, runs it under systemd, upgrades
+// it, and purges it.
 func TestLongPackages(t *testing.T) {
 	r := root{t, filepath.Join(t.TempDir(), "root")}
 	made := r.make()
@@ -127,6 +127,10 @@ func TestLongPackages(t *testing.T) {
 			t.Errorf("%s has a program for %v", file, bin.Machine)
 		}
 		bin.Close()
+	}
+
+	for _, program := range strings.Fields(both) {
+		documents(t, deb(newer, program, "0.2.0"), program)
 	}
 
 	if err := made(); err != nil {

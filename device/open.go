@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/rollout"
@@ -319,7 +320,7 @@ func (o *Opener) Unreached(p *plans.Plan) error {
 			continue
 		}
 		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.ByHand {
-			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there (docs/sai.md)", d.Name, d.Platform, d.Name)
+			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there ("+docs.SAI+")", d.Name, d.Platform, d.Name)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (s Source) Sure() bool { return s.Mark == Ran || s.Mark == Read }
 
 // That makes statements about a platform that share a source:
 //
-//	ran := vendors.Source{Mark: vendors.Ran, From: "docs/linux.md"}
+//	ran := vendors.Source{Mark: vendors.Ran, From: docs.Linux}
 //	t.VLANs = vendors.That(4, ran)
 func That[T any](value T, s Source) Fact[T] { return Fact[T]{value, s} }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
@@ -126,7 +127,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			case unknown != nil:
 				err = unknownPlatform(fleet, dev, unknown)
 			case p.ByHand:
-				return fmt.Errorf("device %s: csig reaches no device of the platform %s, so that an agent has nothing to do: csig plan --commands prints what a person carries out there (docs/sai.md)", dev.Name, dev.Platform)
+				return fmt.Errorf("device %s: csig reaches no device of the platform %s, so that an agent has nothing to do: csig plan --commands prints what a person carries out there ("+docs.SAI+")", dev.Name, dev.Platform)
 			}
 		}
 	}

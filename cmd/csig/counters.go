@@ -173,7 +173,7 @@ func newCountersRead() *cobra.Command {
 the source gives, how long a reading takes, how often the source refreshes its
 numbers, and its limitations. Of a port that is a link aggregate the members
 are read as well. Nothing is changed on the device.`,
-		Example: `  csig counters read -i examples/lab.yaml
+		Example: `  csig counters read -i fleet.yaml
   csig counters read -i fleet.yaml --device leaf7 --every 1s --count 30`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,11 +12,11 @@ import (
 // compares their output with what the page shows. Blocks of other kinds (text,
 // sh) show what differs from run to run or what changes a machine. What counts
 // all costs of tables takes seconds: TestLongDocs has it.
-func TestDocs(t *testing.T) { docs(t, false) }
+func TestDocs(t *testing.T) { runDocs(t, false) }
 
-func TestLongDocs(t *testing.T) { docs(t, true) }
+func TestLongDocs(t *testing.T) { runDocs(t, true) }
 
-func docs(t *testing.T, costs bool) {
+func runDocs(t *testing.T, costs bool) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

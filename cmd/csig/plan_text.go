@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -382,10 +383,11 @@ func targetRow(p *plans.Plan) string {
 	return "| target | " + mdText(strings.Join(p.Target, ", ")) + " |\n"
 }
 
-// mdText keeps a text from being read as markup, or as a link.
+// mdText keeps a text from being read as markup, or as a link to another place than csig's pages.
 func mdText(s string) string { return mdEscapes.Replace(s) }
 
 var mdEscapes = strings.NewReplacer(
+	docs.At, docs.At,
 	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,
 	"<", "&lt;", "&", "&amp;", "://", "&#58;//", "www.", "www&#46;", "\n", " ",
 )

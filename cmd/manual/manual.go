@@ -14,12 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/csig-agent/csig/docs"
 )
 
 // Main writes the files of a program below a folder, as they are installed below /usr/share,
 // and ends the process. SOURCE_DATE_EPOCH is their date; exit are the exit codes of a command.
 func Main(root *cobra.Command, exit func(*cobra.Command) string, dir string) {
 	exitStatus(root, exit)
+	root.Long += "\n\nDocumentation, examples, alert rules of Prometheus and a dashboard of Grafana: /usr/share/doc/" + root.Name() + ", and " + docs.Repository + "."
 	if err := write(root, dir); err != nil {
 		fmt.Fprintln(os.Stderr, "manual:", err)
 		os.Exit(1)

@@ -3,6 +3,7 @@ package all
 import (
 	"context"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/comware"
@@ -16,14 +17,14 @@ func registerComware(r *Registry) {
 		Commands: func(cfg vendors.Config, have, want vendors.Setup) ([]byte, error) {
 			return comware.Commands(comwareOf(&cfg.Device), have, want)
 		},
-		EndLogins:   endLogins("docs/comware.md", comware.Dial),
+		EndLogins:   endLogins(docs.Comware, comware.Dial),
 		FenceSource: vendors.Source{Mark: vendors.Read, From: "H3C, Login management commands: display users, free line, free user-interface"},
 	})
 }
 
 // openComware opens a switch behind SSH, which is connected to at the first use.
 func openComware(cfg vendors.Config) (vendors.Driver, error) {
-	login, err := commandLine(cfg, "docs/comware.md")
+	login, err := commandLine(cfg, docs.Comware)
 	if err != nil {
 		return nil, err
 	}

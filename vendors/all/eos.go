@@ -3,6 +3,7 @@ package all
 import (
 	"context"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
@@ -26,7 +27,7 @@ func registerEOS(r *Registry) {
 
 // openEOS opens a switch behind SSH, which is connected to at the first use.
 func openEOS(cfg vendors.Config) (vendors.Driver, error) {
-	login, err := commandLine(cfg, "docs/eos.md")
+	login, err := commandLine(cfg, docs.EOS)
 	if err != nil {
 		return nil, err
 	}

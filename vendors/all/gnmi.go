@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
@@ -58,7 +59,7 @@ func gnmiSetOf(c *vendors.Config) (gnmiset.Config, error) {
 	g, ok := inventory.OwnKeys[*inventory.GNMI](dev)
 	switch {
 	case !ok:
-		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no gNMI target: add management: {gnmi: {…}} to the fleet file (docs/openconfig.md, docs/srlinux.md)")}
+		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no gNMI target: add management: {gnmi: {…}} to the fleet file (" + docs.OpenConfig + ", " + docs.SRLinux + ")")}
 	case dev.Address == "":
 		return gnmiset.Config{}, &vendors.PermanentError{Err: errors.New("the device has no address: add one to the fleet file")}
 	}

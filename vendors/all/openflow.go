@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow"
@@ -129,7 +130,7 @@ func flatOf(dev *inventory.Device, c openflow.Config, k *openflow.Keys) (openflo
 func openFlowOf(dev *inventory.Device) (openflow.Config, *openflow.Keys, error) {
 	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
 	if !ok {
-		return openflow.Config{}, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+		return openflow.Config{}, nil, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (" + docs.OpenFlow + ")")}
 	}
 	c := openflow.Config{Platform: dev.Platform, Table: k.Table, OrdinaryVLANs: openflow.OrdinaryVLANs(k.OrdinaryVLANs)}
 	if f := dev.Facts; f != nil && f.AckToWire != nil && *f.AckToWire > 0 { // 0 is below what can be measured
@@ -153,7 +154,7 @@ const (
 func openFlowSession(dev *inventory.Device) (cfg ofp.Config, err error) {
 	k, ok := inventory.OwnKeys[*openflow.Keys](dev)
 	if !ok {
-		return cfg, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (docs/openflow.md)")}
+		return cfg, &vendors.PermanentError{Err: errors.New("the device has no OpenFlow connection: add management: {openflow: {…}} to the fleet file (" + docs.OpenFlow + ")")}
 	}
 	if dev.Address == "" && (k.Listen == "" || k.Plaintext) {
 		return cfg, &vendors.PermanentError{Err: errors.New("the device has no address: add it to the fleet file; csig connects there, or knows by it who connects without TLS")}

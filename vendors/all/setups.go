@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
@@ -25,13 +26,13 @@ type setUp struct {
 
 // setups are those platforms.
 var setups = append([]setUp{
-	{"Cisco NX-OS", "nxos", nxos.Platform, nxos.Dialect},
-	{"Cisco IOS XR", "iosxr", iosxr.Platform, iosxr.Dialect},
+	{"Cisco NX-OS", docs.NXOS, nxos.Platform, nxos.Dialect},
+	{"Cisco IOS XR", docs.IOSXR, iosxr.Platform, iosxr.Dialect},
 }, junosSetups()...)
 
 func junosSetups() (out []setUp) {
 	for _, j := range junos.All {
-		out = append(out, setUp{j.Title, "junos", j.Platform, j.Dialect})
+		out = append(out, setUp{j.Title, docs.Junos, j.Platform, j.Dialect})
 	}
 	return out
 }
@@ -54,7 +55,7 @@ func openSetup(d *setup.Dialect, page string, cfg vendors.Config) (vendors.Drive
 	login := cfg.Device.Management.SSH
 	switch {
 	case login == nil:
-		return nil, &vendors.PermanentError{Err: fmt.Errorf("the device has no login: add management: {ssh: {user: …}} to the fleet file (docs/%s.md)", page)}
+		return nil, &vendors.PermanentError{Err: fmt.Errorf("the device has no login: add management: {ssh: {user: …}} to the fleet file (%s)", page)}
 	case login.Sudo != nil:
 		return nil, &vendors.PermanentError{Err: errors.New("management.ssh.sudo has no meaning for a command line: leave it out")}
 	}

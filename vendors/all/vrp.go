@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
@@ -22,7 +23,7 @@ func registerVRP(r *Registry) {
 			Commands: func(_ vendors.Config, have, want vendors.Setup) ([]byte, error) {
 				return vrp.Commands(name, have, want)
 			},
-			EndLogins: endLogins("docs/vrp.md", func(ctx context.Context, login ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
+			EndLogins: endLogins(docs.VRP, func(ctx context.Context, login ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
 				return vrp.Dial(ctx, name, login, owner)
 			}),
 			FenceSource: vendors.Source{Mark: vendors.Read, From: "Huawei, command references of user interfaces: display users, kill user-interface (CloudEngine), free user-interface (VRP 5)"},
@@ -32,7 +33,7 @@ func registerVRP(r *Registry) {
 
 // openVRP opens a switch behind SSH, which is connected to at the first use.
 func openVRP(platform string, cfg vendors.Config) (vendors.Driver, error) {
-	login, err := commandLine(cfg, "docs/vrp.md")
+	login, err := commandLine(cfg, docs.VRP)
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,13 @@ package linux
 import (
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 )
 
 // traits is how Linux treats tags.
 func traits() vendors.Traits {
-	ran := vendors.Source{Mark: vendors.Ran, From: "docs/linux.md, What it makes in the kernel (Linux 6.18)"}
+	ran := vendors.Source{Mark: vendors.Ran, From: docs.Linux + ", What it makes in the kernel (Linux 6.18)"}
 	frames := vendors.Source{Mark: vendors.Ran, From: "vendors/linux, TestEveryTag, TestDepths and TestStrip (Linux 6.18)"}
 	dev := vendors.Source{Mark: vendors.Read, From: "torvalds/linux net/core/dev.c, __netif_receive_skb_core: a protocol without a handler is dropped, and IP's is the tag's no more"}
 	dissect := vendors.Source{Mark: vendors.Read, From: "torvalds/linux net/core/flow_dissector.c, flow_keys_dissector_keys with FLOW_DISSECTOR_KEY_VLAN"}
@@ -44,7 +45,7 @@ func traits() vendors.Traits {
 		TrustPCP:    vendors.That(false, vendors.Source{Mark: vendors.Assumed, From: "only VLAN devices map it, and a bridged port has none"}),
 		Routed:      vendors.That(false, dev),
 
-		Strip:  vendors.That(vendors.StripPop, vendors.Source{Mark: vendors.Ran, From: "docs/linux.md, What it makes in the kernel: a BPF program on tcx egress"}),
+		Strip:  vendors.That(vendors.StripPop, vendors.Source{Mark: vendors.Ran, From: docs.Linux + ", What it makes in the kernel: a BPF program on tcx egress"}),
 		Native: vendors.That("", ran),
 
 		UpdateSource: frames, WideSource: frames, LeaseSource: ran, PassthroughSource: frames,

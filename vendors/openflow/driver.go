@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
@@ -112,7 +113,7 @@ func (d *Driver) connect(ctx context.Context) error {
 	}
 	use := fmt.Sprintf("set management: {openflow: {table: %d}} or less", n-tables)
 	if n <= tables {
-		use = fmt.Sprintf("it needs %d, one of them the operator's: declare its forwarding (docs/openflow.md), for which csig needs one table", tables+1)
+		use = fmt.Sprintf("it needs %d, one of them the operator's: declare its forwarding ("+docs.OpenFlow+"), for which csig needs one table", tables+1)
 	}
 	return &vendors.PermanentError{Err: fmt.Errorf("the switch has %s, and csig's are tables %d to %d: %s", count(n, "table from 0 on", "tables from 0 on"), d.cfg.Table, d.cfg.Table+tables-1, use)}
 }

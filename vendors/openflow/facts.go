@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -42,7 +43,7 @@ func facts(platform string) vendors.Facts {
 			vendors.Refusal("behind a VLAN tag a CSIG tag is not seen, and that VLAN's tag would be rewritten in its place"),
 		},
 		Notes: []string{
-			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (docs/openflow.md)",
+			"flows of the operator choose the port, and hand frames over with write_metadata and goto_table: what goes to NORMAL passes none of csig's tables (" + docs.OpenFlow + ")",
 			"nothing on the switch keeps two agents from programming it, where neither is MASTER: run one agent for each switch: csig agent's own lock holds on its machine alone",
 		},
 		Off: []string{"after csig off the flows of csig's first table that send on what is handed over stay, where the operator's flows still hand frames over there"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -22,7 +23,7 @@ const (
 	ofdpaVLANTPID = 0x8100
 )
 
-const flatUpdate = unseenR + "; a match does not see the egress port: each declared forwarding flow takes a copy of the entries, and what is not declared is not rewritten (docs/openflow.md)"
+const flatUpdate = unseenR + "; a match does not see the egress port: each declared forwarding flow takes a copy of the entries, and what is not declared is not rewritten (" + docs.OpenFlow + ")"
 
 // OFDPATraits is how OF-DPA treats tags.
 func OFDPATraits() vendors.Traits {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
@@ -101,7 +102,7 @@ const portIn = 0xfffffff8
 // wrong.
 func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
 	if p.normal != nil {
-		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over (docs/openflow.md)", p.normal.Where()))
+		return vendors.Refusal(fmt.Sprintf("the switch forwards by itself what a flow outputs to NORMAL, FLOOD or ALL (it is in %s), and that passes none of csig's tables: flows have to choose the port and hand frames over ("+docs.OpenFlow+")", p.normal.Where()))
 	}
 	var why []string
 	degraded := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
@@ -126,5 +127,5 @@ func (p *path) verdict(base uint8, declared OrdinaryVLANs) vlanrules.Verdict {
 	if why == nil {
 		return vlanrules.Verdict{}
 	}
-	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: strings.Join(why, "; ") + " (docs/openflow.md)"}
+	return vlanrules.Verdict{Level: vlanrules.Degraded, Reason: strings.Join(why, "; ") + " (" + docs.OpenFlow + ")"}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
@@ -29,7 +30,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 		return nil, &vendors.PermanentError{Err: err}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# csig's flows are those of cookie %#x in tables %d to %d; those that hand\n# frames over (docs/ovs.md) are no part of this, nor those that join patch ports with\n# external_ids:csig-port, which csig apply and csig agent write\n", uint64(cookie), cfg.Table, cfg.Table+tables-1)
+	fmt.Fprintf(&b, "# csig's flows are those of cookie %#x in tables %d to %d; those that hand\n# frames over ("+docs.OVS+") are no part of this, nor those that join patch ports with\n# external_ids:csig-port, which csig apply and csig agent write\n", uint64(cookie), cfg.Table, cfg.Table+tables-1)
 	if have.Damaged != "" {
 		fmt.Fprintf(&b, "# ~ what csig apply repairs besides, as far as it is not in these tables: %s\n", strings.ReplaceAll(have.Damaged, "\n", " "))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
@@ -49,7 +50,7 @@ func facts() vendors.Facts {
 			"R, or a VLAN's DEI, is lost where the tag is rewritten, and where the userspace datapath has a kernel's device for a port in every outermost tag that arrives there, with csig or without (openvswitch/ovs lib/packets.c, eth_push_vlan)",
 			"a tag with an MPLS header behind it passes untouched",
 			"one process programs a bridge at a time, by a lock of ovsdb-server (RFC 7047, §4.1.8): a second agent of the same bridge is refused",
-			"after a change frames may have the old value until ovs-vswitchd is through with its cache, about twice the dump duration of ovs-appctl upcall/show: 81 ms at the most in 200 changes with 2,400 cached flows (docs/ovs.md)",
+			"after a change frames may have the old value until ovs-vswitchd is through with its cache, about twice the dump duration of ovs-appctl upcall/show: 81 ms at the most in 200 changes with 2,400 cached flows (" + docs.OVS + ")",
 		},
 	}
 }
@@ -57,7 +58,7 @@ func facts() vendors.Facts {
 // Offline is what the platform promises without a device at hand.
 func Offline() vendors.Facts {
 	f := facts()
-	f.Notes = append(f.Notes, "assumed from the platform, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen (docs/ovs.md)")
+	f.Notes = append(f.Notes, "assumed from the platform, not probed: Open vSwitch 2.8 or newer with vlan-limit 1, and a bridge whose frames come to csig's tables with their egress port chosen ("+docs.OVS+")")
 	return f
 }
 
@@ -202,7 +203,7 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	}
 	f, idle := d.normal(s)
 	if f != nil {
-		next := "put csig's bridge between it and its ports (docs/ovs.md)"
+		next := "put csig's bridge between it and its ports (" + docs.OVS + ")"
 		if d.info.isOwn() {
 			next = "it is csig's own, and is to forward by csig's flows: delete that one"
 		}
@@ -216,7 +217,7 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 		f := &s.others[i]
 		e := f.Actions.EffectsWith(s.groups)
 		if moves && (slices.Contains(e.Resubmits, s.at) || f.Goes && f.Goto == s.at) {
-			return vendors.Refusal(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in %s): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d (docs/ovs.md)",
+			return vendors.Refusal(fmt.Sprintf("bridge %s: csig's tables are to begin at %d, and flows still hand frames to table %d, where they begin now (one is in %s): add table=%d,priority=0,actions=output:NXM_NX_REG15[] and have those flows hand over to table %d first, or leave table at %d ("+docs.OVS+")",
 				d.cfg.Bridge, d.cfg.Table, s.at, f.Where(), d.cfg.Table, d.cfg.Table, s.at)), elsewhere
 		}
 		for _, t := range e.Resubmits {
@@ -235,14 +236,14 @@ func (d *Driver) flowsPath(s *state) (vlanrules.Verdict, pathKind) {
 	}
 	switch {
 	case past > 0:
-		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in %s): their tags are not updated (docs/ovs.md)",
+		return degraded(fmt.Sprintf("%d flows of bridge %s send frames to ports without handing them to table %d (one is in %s): their tags are not updated ("+docs.OVS+")",
 			past, d.cfg.Bridge, d.cfg.Table, first.Where())), direct
 	case hidden > 0:
 		return degraded(fmt.Sprintf("%d flows of bridge %s may send frames out in ways that csig does not look into (registers, learned flows)", hidden, d.cfg.Bridge)), opaque
 	case !handed:
-		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet (docs/ovs.md)", d.cfg.Bridge, d.cfg.Table)), notYet
+		return degraded(fmt.Sprintf("no flow of bridge %s hands frames to table %d yet ("+docs.OVS+")", d.cfg.Bridge, d.cfg.Table)), notYet
 	case d.info.isOwn() && d.info.failMode != "secure":
-		return degraded(fmt.Sprintf("the fail_mode of bridge %s, which is csig's own, is %s: with a controller set it may leave csig's flows aside, and forwards nothing then: ovs-vsctl set-fail-mode %s secure (docs/ovs.md)",
+		return degraded(fmt.Sprintf("the fail_mode of bridge %s, which is csig's own, is %s: with a controller set it may leave csig's flows aside, and forwards nothing then: ovs-vsctl set-fail-mode %s secure ("+docs.OVS+")",
 			d.cfg.Bridge, cmp.Or(d.info.failMode, "not set, which is standalone"), d.cfg.Bridge)), standalone
 	case idle != nil:
 		return degraded(fmt.Sprintf("bridge %s is csig's own, and has a flow that outputs to NORMAL (priority %d, cookie %#x), which forwards nothing there: delete it", d.cfg.Bridge, idle.Priority, idle.Cookie)), standalone

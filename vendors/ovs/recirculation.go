@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
@@ -92,6 +93,6 @@ func (d *Driver) recirculationLimits(s *state) string {
 	if ports == nil {
 		return ""
 	}
-	return fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well: %s, since the userspace datapath drops frames that are parsed again more than six times (eight since Open vSwitch 3.3): have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it (docs/ovs.md)",
+	return fmt.Sprintf("the patch ports %s lead to bridges that csig programs as well: %s, since the userspace datapath drops frames that are parsed again more than six times (eight since Open vSwitch 3.3): have only the last bridge of a row update or strip, with passthrough at the patch ports of those before it ("+docs.OVS+")",
 		vendors.Names(ports), left)
 }

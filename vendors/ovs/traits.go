@@ -3,6 +3,7 @@ package ovs
 import (
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -36,7 +37,7 @@ func traits() vendors.Traits {
 		TPIDChange: vendors.That("", extract),
 		VLANTPIDs:  vendors.That(vendors.TPIDList{tpidVLAN, tpidCSIG}, extract),
 
-		Independent: vendors.That(true, vendors.Source{Mark: vendors.Assumed, From: "where the flows choose the port without the VLAN, or the ports of the bridge that switches by NORMAL have vlan_mode=dot1q-tunnel (docs/ovs.md); by NORMAL between trunk ports it does follow the VID"}),
+		Independent: vendors.That(true, vendors.Source{Mark: vendors.Assumed, From: "where the flows choose the port without the VLAN, or the ports of the bridge that switches by NORMAL have vlan_mode=dot1q-tunnel (" + docs.OVS + "); by NORMAL between trunk ports it does follow the VID"}),
 		Learning:    vendors.That(true, vendors.Source{Mark: vendors.Assumed, From: "as the bridging VLAN"}),
 		Parses:      vendors.That(true, extract),
 		Hash:        vendors.That(vendors.Fields{vendors.FieldMAC, vendors.FieldVID, vendors.FieldIP, vendors.FieldL4}, vendors.Source{Mark: vendors.Read, From: "openvswitch/ovs lib/flow.c, flow_hash_symmetric_l4 and flow_hash_in_wildcards: of balance-tcp bonds and of groups"}),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
@@ -148,7 +149,7 @@ func (d *Driver) passthrough(s *state) vlanrules.Verdict {
 			apart = append(apart, name)
 		}
 	}
-	const tunnel = "; ovs-vsctl set port PORT vlan_mode=dot1q-tunnel tag=VLAN has it bridge them in one VLAN whatever their tags are (docs/ovs.md)"
+	const tunnel = "; ovs-vsctl set port PORT vlan_mode=dot1q-tunnel tag=VLAN has it bridge them in one VLAN whatever their tags are (" + docs.OVS + ")"
 	switch {
 	case len(lost) > 0:
 		v := degraded(fmt.Sprintf("%s%s discard frames that come with CSIG's tags: NORMAL has no tag come in at an access port (tag, or vlan_mode=access), and none beside those of trunks and cvlans"+tunnel, whose, vendors.Names(lost)))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -82,7 +83,7 @@ func (d *Driver) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 }
 
 // ErrNotReached is the error of everything that would write to the switch.
-var ErrNotReached = errors.New("csig reaches no switch of the platforms sai and fboss: play what csig plan --commands prints, and add it to the file of played (docs/sai.md)")
+var ErrNotReached = errors.New("csig reaches no switch of the platforms sai and fboss: play what csig plan --commands prints, and add it to the file of played (" + docs.SAI + ")")
 
 func notReached() error { return &vendors.PermanentError{Err: ErrNotReached} }
 
@@ -124,7 +125,7 @@ func (d *Driver) Remove(context.Context) error {
 	return nil
 }
 
-var errUnknownState = errors.New("csig reaches no such switch, and there is no file of what was played there: whether it has anything of CSIG is not known (docs/sai.md)")
+var errUnknownState = errors.New("csig reaches no such switch, and there is no file of what was played there: whether it has anything of CSIG is not known (" + docs.SAI + ")")
 
 // diff lists what the recording for want changes, given the setup that was played.
 func diff(what string, have, want *vendors.Setup) ([]vendors.Change, error) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -29,7 +30,7 @@ func Offline() vendors.Facts {
 			Reason: "what it does with tags before its objects are there is not stated"},
 		TagDepths: []vlanrules.Verdict{{}},
 		Notes: []string{
-			"no public program between csig and a switch writes these objects: csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (docs/sai.md)",
+			"no public program between csig and a switch writes these objects: csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (" + docs.SAI + ")",
 			"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
 			"what is bound on the switch updates tags at every port that does not strip, also at those that the fleet file does not name, with the locator 0",
 			"no lease has to be renewed, and on_stale has no meaning there: the chip measures by itself, and its signal does not grow old",
@@ -118,7 +119,7 @@ func OfflineFBOSS() vendors.Facts {
 	f.Update.Reason = "its chip does it with 8 buckets a signal, once a person has set the attributes that csig writes: csig reaches no switch"
 	f.Passthrough.Reason = "what it does with tags before its attributes are set is not stated"
 	f.Notes = []string{
-		"the attributes are the vendor's own, in no public header: csig plan --commands writes them for a person, by their names in FBOSS's tests (docs/sai.md)",
+		"the attributes are the vendor's own, in no public header: csig plan --commands writes them for a person, by their names in FBOSS's tests (" + docs.SAI + ")",
 		"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.fboss.played says",
 		"it has 7 thresholds a signal, and its tests expect S with the highest bit set (16 to 23) on the wire (" + utils + ".h): buckets 0 to 16 of a profile are one, and so are 23 to 31",
 		"its tests flood a port to see buckets from 0 to 6: bucket 7 is assumed to be all above the last threshold",

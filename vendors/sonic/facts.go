@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -16,7 +17,7 @@ import (
 const (
 	untried   = "never run on hardware: whether the egress ACL of a switch's SAI sees and sets the tag on the wire is its vendor's to say (assumed; vendors/sonic/doc.go lists what is)"
 	outerOnly = "the ACL table sees the outer tag alone, so that a CSIG tag in front of another tag is updated, too"
-	noLease   = "SONiC's ACL entries do not expire: when csig agent dies, the last values stay advertised; see docs/sonic.md on what protects from that"
+	noLease   = "SONiC's ACL entries do not expire: when csig agent dies, the last values stay advertised; see " + docs.SONiC + " on what protects from that"
 )
 
 // Offline is what the platform promises without a switch at hand.
