@@ -150,6 +150,20 @@ func TestPrometheusScrapesAnAgent(t *testing.T) {
 	if got[0].Metric["device"] != "s1" {
 		t.Errorf("labels are %v", got[0].Metric)
 	}
+
+	// Every query of the dashboard has an answer, and those about the bandwidth of ports have a value.
+	queries := regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`).FindAllSubmatch(readFile(t, "../deploy/grafana/csig.json"), -1)
+	if len(queries) < 40 {
+		t.Fatalf("%d queries", len(queries))
+	}
+	for _, m := range queries {
+		var expr string
+		if err := json.Unmarshal(m[1], &expr); err != nil {
+			t.Fatal(err)
+		}
+		expr = strings.NewReplacer("$__rate_interval", "5s", "$device", ".*", "$port", ".*").Replace(expr)
+		p.await(expr, func(s []promSeries) bool { return len(s) > 0 || !strings.Contains(expr, "_bytes_per_second") })
+	}
 }
 
 // On an address that others reach both ends have certificates, as docs/operations.md has it.
