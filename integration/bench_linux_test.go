@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
