@@ -14,6 +14,7 @@ import (
 	"github.com/csig-agent/csig/counters/openflow"
 	"github.com/csig-agent/csig/counters/snmp"
 	soniccounters "github.com/csig-agent/csig/counters/sonic"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -22,6 +23,7 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	ovsdriver "github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/sonic"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // SourceName is the counter source of a device.
@@ -44,6 +46,44 @@ func PollPeriod(dev *inventory.Device) (time.Duration, error) {
 		return 0, fmt.Errorf("device %s: %w", dev.Name, err)
 	}
 	return dev.Period(), nil
+}
+
+// DeadCounters reads the counters once of a device that is asked for them apart from its driver, by SNMP or gNMI,
+// and whose agent asks from this machine; findings are what is wrong with them.
+func (o *Opener) DeadCounters(ctx context.Context, d *inventory.Device, timeout time.Duration) (out []findings.Finding) {
+	if s := SourceName(d); s != string(inventory.SNMPSource) && s != string(inventory.GNMISource) || !o.nearby(d) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	dead := func(err error, ports ...string) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer in %v", timeout)
+		}
+		out = append(out, findings.Finding{Code: findings.CountersFail, Level: findings.Warning, Device: d.Name, Ports: ports,
+			Reason: fmt.Sprintf("its counters cannot be read, without which it advertises no live signal: %v", err)})
+	}
+	var samples []counters.Sample
+	read := func() (err error) {
+		defer untrusted.Recover(&err)
+		src, err := OpenSource(ctx, &o.Fleet.Profile, d, 0)
+		if err != nil {
+			return err
+		}
+		defer src.Close()
+		samples, err = src.Read(ctx, nil)
+		return err
+	}
+	if err := read(); err != nil {
+		dead(err)
+		return out
+	}
+	for i := range samples {
+		if s := &samples[i]; s.Err != nil {
+			dead(s.Err, s.Port)
+		}
+	}
+	return findings.Merge(out)
 }
 
 // OpenSource opens the counter source of a device of the fleet, for one reading in

@@ -42,6 +42,7 @@ var (
 	_ vendors.HealthReader = (*Daemon)(nil)
 	_ vendors.MTUSetter    = (*Daemon)(nil)
 	_ vendors.LinkProber   = (*Daemon)(nil)
+	_ vendors.SignalReader = (*Daemon)(nil)
 	_ vendors.AutoReverter = (*Daemon)(nil)
 
 	_ vendors.DeadManProver = (*Daemon)(nil)
@@ -201,6 +202,22 @@ func (t *Daemon) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	}
 	c.Detail = t.configChange(have, want)
 	return append([]vendors.Change{c}, out...), nil
+}
+
+// NoSignal is what the daemon's status has of ports that update.
+func (t *Daemon) NoSignal(ctx context.Context) (map[string]string, error) {
+	s, err := t.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		if p.Action == vlanrules.Update.String() && p.State != api.StateLive && p.State != api.StateDown {
+			out[p.Port] = untrusted.Text(p.State+": "+p.Reason, 500)
+		}
+	}
+	return out, nil
 }
 
 // DeadManProof is what the daemon's agent knows of the dead-man on its device.

@@ -28,6 +28,9 @@ type Observation struct {
 	Err           error          // why it was not, or why nothing is known of its platform
 	PendingRevert error          // a *vendors.PendingRevertError where an auto-revert is pending
 
+	// Counters is what is wrong with the counters that its signal will come of, by ports; nil: nothing is, or they were not asked.
+	Counters []findings.Finding
+
 	// NoAgent says that no agent drives it yet, and what to start: it was read without one. "": one does.
 	NoAgent string
 

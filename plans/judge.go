@@ -34,6 +34,9 @@ func (b *builder) judge(n *node) {
 	if len(n.gone) > 0 {
 		b.find(findings.PortsGone, findings.Warning, n, n.gone, "its setup names what the device does not have any more: this plan forgets it, and a rollback does not bring it back")
 	}
+	if Buckets(&n.want) > 0 {
+		b.add(n.seen.Counters...)
+	}
 	b.add(PortFindings(&b.fleet.Profile, n.dev, &n.seen.Facts, n.want.Ports)...)
 	if n.want.Nothing() {
 		for _, what := range n.seen.Facts.Off {

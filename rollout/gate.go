@@ -14,10 +14,11 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // Health is the gate after each wave: every device still has what its step
-// gave it, its ports do not lose frames that they did not lose before,
+// gave it, its ports that update have a live signal, they do not lose frames that they did not lose before,
 // full-size frames with their tag cross its links, and a command of the
 // operator's agrees.
 type Health struct {
@@ -38,6 +39,9 @@ type Health struct {
 	// Losses is how many frames a port may discard or fail beyond twice what
 	// it lost in the same time before the wave.
 	Losses uint64
+
+	// AllowStale lets the gate open though ports have no live signal.
+	AllowStale bool
 
 	// Command is run after each wave, with CSIG_WAVE and CSIG_DEVICES (names
 	// with spaces between) in its environment; an exit code other than 0 stops
@@ -131,6 +135,9 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		now, err = health(ctx, t)
 		return err
 	})
+	if err == nil && !h.AllowStale && len(step.MTU) == 0 {
+		err = h.signals(ctx, device, &want)
+	}
 	if err != nil {
 		return err
 	}
@@ -156,6 +163,51 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// How long ports have until they are live: some Δt, of which a source that keeps its counters for a while takes more.
+const (
+	liveWindows = 8
+	liveWithin  = 30 * time.Second
+	liveAgain   = 500 * time.Millisecond // between two looks
+)
+
+// signals waits until the ports of a device that update are live.
+func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup) error {
+	within := liveWithin
+	if h.Fleet != nil {
+		if d, ok := h.Fleet.Device(device); ok {
+			within = max(within, liveWindows*d.Interval)
+		}
+	}
+	for began := time.Now(); ; {
+		var silent []string
+		var why map[string]string
+		err := with(ctx, h.Open, h.Limit, device, func(ctx context.Context, t Target) (err error) {
+			if r, ok := vendors.As[vendors.SignalReader](t); ok {
+				why, err = r.NoSignal(ctx)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range want.Ports {
+			if why[p.Port] != "" && p.Action == vlanrules.Update {
+				silent = append(silent, p.Port)
+			}
+		}
+		switch took := time.Since(began); {
+		case len(silent) == 0:
+			return nil
+		case took >= within:
+			return fmt.Errorf("device %s, port %s: no live signal after %v (%s); hosts would read the fallback there: repair its counters and continue with --resume, or let the gate open all the same with --allow-stale",
+				device, vendors.Names(silent), took.Round(time.Second), why[silent[0]])
+		}
+		if err := vendors.Wait(ctx, liveAgain); err != nil {
+			return err
+		}
+	}
 }
 
 // portsOf are the ports of two setups, in their order, once each.

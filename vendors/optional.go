@@ -75,6 +75,12 @@ type HealthReader interface {
 	Health(ctx context.Context) ([]PortHealth, error)
 }
 
+// SignalReader is a device's agent, which knows what its ports advertise.
+type SignalReader interface {
+	// NoSignal is why ports that update have no live signal, by their names. A port whose link is down is not among them.
+	NoSignal(ctx context.Context) (map[string]string, error)
+}
+
 // MTUSetter is a driver that can read and set the MTU of its ports, in bytes as
 // the device counts them.
 type MTUSetter interface {

@@ -47,8 +47,8 @@ Every step is written to a journal before it is done. After an interruption,
 kill -9 included, --resume continues and csig rollback undoes. Ctrl-C finishes the
 devices in progress and stops; a second one ends csig at once.
 
-After each wave a gate has to open: every device reads back as planned, no port
-loses more frames than before, full-size frames with a tag cross its links, and the
+After each wave a gate has to open: every device reads back as planned, its ports that
+update have a live signal, no port loses more frames than before, full-size frames with a tag cross its links, and the
 --check command, if any, agrees.
 
 On a terminal it shows what changes and asks first; --yes does not ask. Without a terminal
@@ -90,6 +90,7 @@ The exit code is 0 when the plan is complete, 3 when it stopped where it was ask
 	f.StringSliceVar(&o.probe, "probe", nil, "FROM:TO, hosts of the fleet file: send full-size frames along this way before the first wave and after each, with and without a tag (Linux)")
 	f.DurationVar(&o.gate.Soak, "soak", 5*time.Second, "watch the ports this long before and after each wave")
 	f.Uint64Var(&o.gate.Losses, "losses", 0, "frames a port may lose in a wave, beyond twice what it lost before")
+	f.BoolVar(&o.gate.AllowStale, "allow-stale", false, "let the gate open though ports that update have no live signal, as where their counters are dead or their agent's schedule pauses")
 	atLeast(f, "soak", &o.gate.Soak, time.Millisecond, true)
 	atLeast(f, "check-timeout", &o.gate.CommandLimit, time.Millisecond, true)
 	addRunFlags(cmd, &o)

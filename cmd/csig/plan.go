@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
@@ -169,7 +170,20 @@ func makePlan(ctx context.Context, fleet *inventory.Fleet, o *planOptions) (*pla
 		if err != nil {
 			return nil, nil, err
 		}
-		look = func(d *inventory.Device) plans.Observation { return seen[d.Name] }
+		dead := map[string][]findings.Finding{}
+		if !o.remove {
+			dead, err = device.Each(ctx, fleet, o.parallel, o.answered, func(d *inventory.Device) []findings.Finding {
+				return r.DeadCounters(ctx, d, o.timeout)
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		look = func(d *inventory.Device) plans.Observation {
+			one := seen[d.Name]
+			one.Counters = dead[d.Name]
+			return one
+		}
 	}
 	p, err := plans.Build(fleet, look, opts)
 	if err == nil { // apply may run elsewhere
