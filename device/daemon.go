@@ -100,15 +100,17 @@ func (o *Opener) openDaemon(ctx context.Context, d *inventory.Device) (rollout.T
 	return o.bypassDaemon(ctx, d, t.login, err)
 }
 
-// start is how the agent of a device is started that the fleet file has on this machine; "" for any other.
+// start is how the agent of a device is started that belongs on this machine; "" for any other.
 func (o *Opener) start(d *inventory.Device) string {
 	switch {
-	case d.Management.Daemon == nil || d.Management.Daemon.At != inventory.Here:
+	case !o.nearby(d):
 		return ""
+	case d.Management.NetNS != "":
+		return "start csig agent --wait in its network namespace"
 	case d.Remote():
 		return "start csig-controller -i " + vendors.ShellWord(o.Fleet.Path) + " on this machine"
 	}
-	return "start csig agent --wait on this machine"
+	return "start csig agent --wait on this machine, or name the socket of the one that runs (management: daemon)"
 }
 
 // dialDaemon is a daemon at a unix socket of this machine, at one that SSH

@@ -224,14 +224,15 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 	seen.Differ = t
 	seen.Facts, err = t.Probe(ctx)
 	if errors.Is(err, api.ErrNoAgent) && o.nearby(d) {
-		seen.NoAgent = err.Error()
+		why := err
+		seen.NoAgent = o.start(d)
 		if t, err = o.openDriver(d); err != nil {
-			seen.Err = fmt.Errorf("%s; nor can it be read without one: %w", seen.NoAgent, err)
+			seen.Err = fmt.Errorf("%w; nor can it be read without one: %w", why, err)
 			return seen
 		}
 		defer t.Close()
 		if seen.Facts, err = t.Probe(ctx); err != nil {
-			err = fmt.Errorf("without an agent (%s): %w", seen.NoAgent, err)
+			err = fmt.Errorf("without an agent (%w): %w", why, err)
 		}
 	}
 	if err != nil {

@@ -87,7 +87,7 @@ func TestConfirmation(t *testing.T) {
 	r.wantRules(bare, "after questions that nobody said yes to")
 
 	tt = asked(apply...)
-	for _, want := range []string{"csig apply rolls out what was planned at ", "s1 … s3 (3 alike): linux", "+ table csig: tpid=0x9900", "Plan: 12 to add, 0 to change, 0 to remove on 3 devices; no impact", "Order: fence, ready, open, in 7 steps"} {
+	for _, want := range []string{"csig apply rolls out what was planned at ", "s1 … s3 (3 alike): linux", "+ table csig: tpid=0x9900", "Plan: 12 to add, 0 to change, 0 to remove on 3 devices, 3 asked; no impact", "Order: fence, ready, open, in 7 steps"} {
 		if !strings.Contains(tt.text(), want) {
 			t.Errorf("the question lacks %q:\n%s", want, tt.text())
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "rewrite the output that pages show")
@@ -89,7 +90,35 @@ func TestLongRollOutPage(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
-	page, err := filepath.Abs("../docs/rollout.md")
+	newLaboratory(t).showsAgain("rollout.md", 10, timeless)
+}
+
+// The tutorial, too: it ends with nothing left.
+func TestLongLegacyPage(t *testing.T) {
+	t.Parallel()
+	l := newLaboratory(t)
+	examples, err := filepath.Abs("../examples")
+	if err == nil {
+		err = errors.Join(os.Symlink(examples, filepath.Join(l.dir, "examples")), os.WriteFile(filepath.Join(l.dir, "pids"), nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.run("examples/legacy-lab/lab down") })
+	l.showsAgain("legacy.md", 12, func(block string) string { return numbers.ReplaceAllString(timeless(block), "N") })
+	if left, _ := l.run("ls -A /run/netns /run/csig-lab 2>&1; ps ax -o args | grep '[c]sig-lab/'"); !strings.Contains(left, "No such file") || strings.Contains(left, "lab-") {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// numbers are what is measured, and the space that they are aligned with.
+var numbers = regexp.MustCompile(`(\b[\d.:–]+(ns|µs|ms|s|k|M|G|%)?\b%?| \+)|run [0-9a-f]{16}|=[0-9]+|  +`)
+
+// showsAgain carries out the commands of a page, and compares what they print but for what alike takes out.
+func (l *laboratory) showsAgain(name string, least int, alike func(block string) string) {
+	t := l.t
+	t.Helper()
+	page, err := filepath.Abs("../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +126,6 @@ func TestLongRollOutPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLaboratory(t)
 	var out strings.Builder
 	var kind, block string // of the block we are in
 	commands := 0
@@ -112,19 +140,26 @@ func TestLongRollOutPage(t *testing.T) {
 		case text != "```":
 			block += line
 		default:
-			switch kind {
-			case "```yaml lab.yaml":
+			until, repeat := strings.CutPrefix(kind, "```console lab until ")
+			switch {
+			case kind == "```yaml lab.yaml":
 				if err := os.WriteFile(filepath.Join(l.dir, "lab.yaml"), []byte(block), 0o600); err != nil {
 					t.Fatal(err)
 				}
-			case "```sh lab":
+			case kind == "```sh lab":
 				if text, status := l.run("set -e\n" + block); status != 0 {
 					t.Fatalf("building the laboratory: %s", text)
 				}
-			case "```console lab":
+			case kind == "```console lab" || repeat:
 				fresh := l.again(block)
+				for end := time.Now().Add(2 * patience); repeat && !strings.Contains(printed(fresh), until); fresh = l.again(block) {
+					if time.Now().After(end) {
+						t.Fatalf("no %q comes:\n%s", until, fresh)
+					}
+					time.Sleep(500 * time.Millisecond) // to look again
+				}
 				commands += strings.Count(fresh, "$ ")
-				if timeless(fresh) != timeless(block) {
+				if alike(fresh) != alike(block) {
 					block = fresh
 				}
 			}
@@ -132,7 +167,7 @@ func TestLongRollOutPage(t *testing.T) {
 			out.WriteString(block + line)
 		}
 	}
-	if commands < 10 {
+	if commands < least {
 		t.Errorf("only %d commands found: this test checks little", commands)
 	}
 	switch {
@@ -142,8 +177,19 @@ func TestLongRollOutPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("rollout.md shows what csig does not print (go test ./integration -run TestLongRollOutPage -update):\n%s", difference(string(old), out.String()))
+		t.Errorf("%s shows what csig does not print (go test ./integration -run %s -update):\n%s", name, t.Name(), difference(string(old), out.String()))
 	}
+}
+
+// printed is a block without its commands.
+func printed(block string) string {
+	var out strings.Builder
+	for line := range strings.Lines(block) {
+		if !strings.HasPrefix(line, "$ ") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // again carries out the commands of a block.

@@ -17,6 +17,9 @@ func newProbe() *cobra.Command {
   csig probe send -I eth1 --dst 02:00:00:00:00:02 -i fleet.yaml`, newProbeSend(), newProbeListen())
 }
 
+// defaultSignals are what probes ask for without a profile.
+const defaultSignals = "abw,abwc"
+
 // probeOptions are shared by both ends.
 type probeOptions struct {
 	iface, file, tpid, wideTPID, layout string
@@ -88,7 +91,7 @@ Needs the right to open packet sockets (root, or CAP_NET_RAW).`,
 	o.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dst, "dst", "", "destination address (required)")
-	f.StringVar(&o.signals, "signal", "", "signals to ask for, in turn: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15 (default those of the profile; without -i abw,abwc)")
+	f.StringVar(&o.signals, "signal", "", "signals to ask for, in turn: "+strings.Join(quantize.SignalNames(), ", ")+", or numbers from 0 to 15 (default those of the profile; without -i "+defaultSignals+")")
 	f.StringVar(&o.vlans, "vlan", "", "VLAN tags in front, outermost first, as TPID:TCI, separated by commas")
 	f.BoolVar(&o.wide, "wide", false, "the 8-byte tag instead of the 4-byte one")
 	f.BoolVar(&o.untagged, "untagged", false, "no CSIG tag at all")

@@ -27,7 +27,7 @@ func (o *probeOptions) senderConfig(cmd *cobra.Command) (probe.SenderConfig, err
 	if cfg.Dst, err = net.ParseMAC(o.dst); err != nil || len(cfg.Dst) != 6 {
 		return cfg, fmt.Errorf("--dst %q: want an Ethernet address, e.g. 02:00:00:00:00:02", o.dst)
 	}
-	names := strings.Split(cmp.Or(o.signals, "abw,abwc"), ",")
+	names := strings.Split(cmp.Or(o.signals, defaultSignals), ",")
 	if o.signals == "" && o.file != "" {
 		names = nil
 		for _, sig := range quantize.Signals {

@@ -249,7 +249,7 @@ func TestTagAndProbeHaveTheSameDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, wide := range []bool{false, true} {
-		for _, name := range strings.Split(cmd.Flag("signal").DefValue, ",") {
+		for _, name := range strings.Split(defaultSignals, ",") {
 			sig, err := parseSignalOrT(name)
 			if err != nil {
 				t.Fatal(err)
