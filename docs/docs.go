@@ -14,6 +14,7 @@ const (
 	EOS        = At + "eos.md"
 	IOSXR      = At + "iosxr.md"
 	Junos      = At + "junos.md"
+	Legacy     = At + "legacy.md"
 	Linux      = At + "linux.md"
 	NXOS       = At + "nxos.md"
 	OpenConfig = At + "openconfig.md"

@@ -3,9 +3,12 @@ package integration
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/integration/fabric"
 )
 
 var update = flag.Bool("update", false, "rewrite the output that pages show")
@@ -264,4 +270,70 @@ func difference(old, fresh string) string {
 		}
 	}
 	return out.String()
+}
+
+// The recipe's certificates are what an agent and its clients take: the operator's may change it, Prometheus' may read.
+func TestLongCertificatesPage(t *testing.T) {
+	t.Parallel()
+	l := newLaboratory(t)
+	if err := os.WriteFile(filepath.Join(l.dir, "pids"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.showsAgain("certificates.md", 2, func(block string) string { return block })
+	ns, err := fabric.NewNS("leaf1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ns.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	file := func(name string) string { return filepath.Join(l.dir, name) }
+	const at = "127.0.0.1:7443"
+	agent := ns.Command(csig, "agent", "-i", file("leaf1.yaml"), "--wait", "--socket", file("leaf1.sock"), "--listen", at,
+		"--tls-cert", file("leaf1.pem"), "--tls-key", file("leaf1.key"), "--tls-client-ca", file("ca.pem"),
+		"--tls-change", "ops.example.net", "--tls-read", "prometheus.example.net")
+	agent.Stderr = os.Stderr
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.Process.Kill() // it may have ended
+		_ = agent.Wait()         // killed: nothing to learn
+	})
+	as := func(name string) *api.Client {
+		files := api.TLSFiles{Cert: file(name + ".pem"), Key: file(name + ".key"), CA: file("ca.pem")}
+		cfg, err := files.Client("leaf1.example.net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := api.NewDialClient(at, func(ctx context.Context) (conn net.Conn, err error) {
+			err = ns.Do(func() error {
+				d := tls.Dialer{Config: cfg}
+				conn, err = d.DialContext(ctx, "tcp", at)
+				return err
+			})
+			return conn, err
+		})
+		t.Cleanup(c.Close)
+		return c
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // to ask again
+		_, err := as("prometheus").Status(t.Context())
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("with Prometheus' certificate: ", err)
+		}
+	}
+	for name, may := range map[string]bool{"ops": true, "prometheus": false} {
+		if err := as(name).Remove(t.Context()); (err == nil) != may {
+			t.Errorf("%s takes csig off: %v", name, err)
+		}
+	}
+	if _, err := as("ctl1").Status(t.Context()); err == nil {
+		t.Error("a certificate that is in no list reads the status")
+	}
 }

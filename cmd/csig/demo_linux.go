@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/csig-agent/csig/cmd/process"
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/integration/demo"
 	"github.com/csig-agent/csig/integration/fabric"
 )
@@ -103,5 +104,9 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	if o.json {
 		return printJSON(out, res)
 	}
-	return res.WriteText(out)
+	if err := res.WriteText(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Next: csig assess tells what this machine can do, and changes nothing.\nSwitches that run no csig, on this machine: %s\n", docs.Legacy)
+	return err
 }

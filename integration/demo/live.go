@@ -130,7 +130,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "  steady\t%d\twhile the load had not changed for %v\n", steady, settled)
 	fmt.Fprintf(tw, "    exact\t%d\tS is the truth of the links' own counters\n", s.Exact)
 	fmt.Fprintf(tw, "    within one bucket\t%d\n", s.WithinOne)
-	fmt.Fprintf(tw, "    wrong locator\t%d\n", s.WrongLocator)
+	fmt.Fprintf(tw, "    wrong locator\t%d\tthe tag names a hop that is not the bottleneck\n", s.WrongLocator)
 	fmt.Fprintf(tw, "  settling\t%d\twithin %v of a load step, counted apart\n", s.Settling, settled)
 	if s.Unjudged > 0 {
 		fmt.Fprintf(tw, "  unjudged\t%d\tS was in doubt, or an agent was kept from running\n", s.Unjudged)
@@ -143,5 +143,21 @@ func (r *Result) WriteText(w io.Writer) error {
 			fmt.Fprintf(tw, "  S by %s\t%.2f ms\tmedian, p99 %.2f ms; %d exact, %d wrong; Δt %v\n", kindNames[k.Kind], ms(k.AgeP50), ms(k.AgeP99), k.Exact, k.Wrong, time.Duration(k.IntervalNS))
 		}
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", s.verdict())
+	return err
+}
+
+// verdict is what a run came to, in a line.
+func (s *Summary) verdict() string {
+	steady := s.Exact + s.Wrong()
+	switch {
+	case steady == 0:
+		return "Verdict: too short to judge: the load never stood still for long enough."
+	case s.Wrong() == 0 && s.WrongLocator == 0:
+		return fmt.Sprintf("Verdict: right. All %d steady probes named the bottleneck and its bandwidth.", steady)
+	}
+	return fmt.Sprintf("Verdict: of %d steady probes %d had a wrong bandwidth, %d a wrong name\n(csig demo --json lists them).", steady, s.Wrong(), s.WrongLocator)
 }

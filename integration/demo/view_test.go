@@ -125,3 +125,15 @@ func TestSummaryText(t *testing.T) {
 		}
 	}
 }
+
+func TestVerdict(t *testing.T) {
+	for want, s := range map[string]Summary{
+		"Verdict: right. All 9 steady":                      {Probes: 12, Exact: 9, Settling: 3},
+		"of 9 steady probes 2 had a wrong bandwidth, 1 a w": {Probes: 12, Exact: 7, Settling: 3, WrongLocator: 1},
+		"too short to judge":                                {Probes: 3, Settling: 3},
+	} {
+		if got := s.verdict(); !strings.Contains(got, want) {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}

@@ -37,6 +37,9 @@ func Enter() (inside bool, status int, err error) {
 	if os.Getenv(marker) != "" && os.Getpid() == 1 {
 		return true, 0, settle()
 	}
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		return false, 1, errors.New("there is no /proc here, as in a chroot: mount -t proc proc /proc makes it")
+	}
 	user := os.Geteuid() != 0
 	status, err = runInside(user)
 	if err != nil && !user && errors.Is(err, unix.EPERM) {
