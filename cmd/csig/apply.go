@@ -409,10 +409,10 @@ func carryOut(cmd *cobra.Command, o *applyOptions, j *rollout.Journal, do func(*
 		}
 		return err
 	case show.interrupted(ctx, err):
-		newScreen(os.Stderr).remark("%s: the devices in progress are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
+		newScreen(cmd.ErrOrStderr()).remark("%s: the devices in progress are finished and written down; %s", why(ctx), nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, rollout.ErrPaused):
-		newScreen(os.Stderr).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
+		newScreen(cmd.ErrOrStderr()).remark("%v; %s", err, nextSteps(j, cmd.Name(), ""))
 		return &exitError{code: 3}
 	case errors.Is(err, rollout.ErrLacks):
 		return err

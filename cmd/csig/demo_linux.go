@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/docs"
@@ -40,9 +38,10 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case !inside:
 		return nil
 	}
-	out, live := cmd.OutOrStdout(), io.Writer(os.Stdout)
+	out := cmd.OutOrStdout()
+	live := out
 	if o.json {
-		live = os.Stderr // the document has standard output to itself
+		live = cmd.ErrOrStderr() // the document has standard output to itself
 	}
 	opts := demo.Options{
 		Executable: "/proc/self/exe", Version: version, Duration: o.duration, Interval: o.interval,
@@ -57,8 +56,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	if opts.Duration == 0 {
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}
-	if f, ok := live.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		s := newScreen(f)
+	if s := newScreen(live); s.terminal() {
 		// A broken terminal must not end a run that also writes files.
 		opts.Redraw = func(lines []string) { _ = s.redraw("", lines) }
 		resized := make(chan os.Signal, 1)

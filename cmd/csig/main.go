@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -38,8 +39,12 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	out := &checkedWriter{w: os.Stdout}
+	out, remarks := &checkedWriter{w: os.Stdout}, io.Writer(os.Stderr)
+	if wantsASCII(args, os.Stdout) {
+		out.w, remarks = asciiWriter{os.Stdout}, asciiWriter{os.Stderr}
+	}
 	root.SetOut(out)
+	root.SetErr(remarks)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = out.err
@@ -50,11 +55,11 @@ func run(args []string) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			fmt.Fprintln(os.Stderr, "csig:", printableLines(exit.err.Error()))
+			fmt.Fprintln(remarks, "csig:", printableLines(exit.err.Error()))
 		}
 		return exit.code
 	}
-	fmt.Fprintln(os.Stderr, "csig:", printableLines(err.Error()))
+	fmt.Fprintln(remarks, "csig:", printableLines(err.Error()))
 	if cmd.CommandPath() == "csig status" && slices.Contains(args, "--check") { // 1 is a warning to a monitoring system
 		return checkUnknown
 	}

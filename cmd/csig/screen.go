@@ -33,8 +33,11 @@ const kept = 200
 func newScreen(w io.Writer) *screen {
 	s := &screen{w: w, size: func() (int, int, bool) { return 0, 0, false }}
 	under := w
-	if c, ok := w.(*checkedWriter); ok {
+	if c, ok := under.(*checkedWriter); ok {
 		under = c.w
+	}
+	if a, ok := under.(asciiWriter); ok {
+		under = a.w
 	}
 	// A terminal without cursor movement (an editor's shell, a serial log) gets plain lines.
 	if f, ok := under.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
