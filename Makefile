@@ -39,21 +39,19 @@ TEST := $(GO) test -json -vet=off -count=1 -timeout 40m
 
 # A run's events go to a file, of which make prints at its end where their time went.
 EVENTS = bin/times/$@.json
-SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format standard-quiet --hide-summary skipped --jsonfile $(EVENTS) --raw-command -- env
+SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile $(EVENTS) --raw-command -- env
 TIMES  = $(GO) run ./integration/testtimes $(EVENTS)
 
 test: peers
-	$(SAYS) $(RACE) $(TEST) -race -skip '^TestLong' ./...
-	@$(TIMES)
+	@echo "each package is named when its tests are through; the whole takes about ten minutes on two processors"
+	$(SAYS) $(RACE) $(TEST) -race -skip '^TestLong' ./...; failed=$$?; $(TIMES); exit $$failed
 
 # Without the race detector, which make test has on all packages. The tests of integration are by themselves: they see
 # what is late, and wait for most of their time.
 long: peers
 	$(SAYS) CSIG_CHAOS_SUMMARY=$(CURDIR)/bin/chaos.txt sh -c '\
 	  $(TEST) -run ^TestLong $$($(GO) list ./... | grep -v /integration$$); failed=$$?; \
-	  $(TEST) -run ^TestLong ./integration && exit $$failed'
-	cat bin/chaos.txt
-	@$(TIMES)
+	  $(TEST) -run ^TestLong ./integration && exit $$failed'; failed=$$?; cat bin/chaos.txt; $(TIMES); exit $$failed
 
 # make test N times in a row with QUOTA percent of one processor: no test fails, only the time grows.
 N     ?= 10
