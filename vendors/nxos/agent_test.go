@@ -56,7 +56,9 @@ func TestAgentReasserts(t *testing.T) {
 		logger.SetOutput(io.Discard)
 		d := agent.NewDaemon(agent.DaemonConfig{
 			File: filepath.Join(t.TempDir(), "tor1.yaml"), Wait: true, Log: logrus.NewEntry(logger),
-			OpenSource: func(context.Context, *inventory.Fleet, *inventory.Device) (counters.Source, error) { return idle{}, nil },
+			OpenSource: func(context.Context, *inventory.Fleet, *inventory.Device) (counters.Source, error) {
+				return idle{}, nil
+			},
 			OpenDriver: func(*inventory.Device) (vendors.Driver, error) { return b.open(t, true), nil },
 		})
 		if err := errors.Join(d.Open(t.Context()), d.Start(t.Context())); err != nil {
