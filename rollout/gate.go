@@ -125,6 +125,11 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		return err
 	}
 	want := step.Want
+	if !h.AllowStale && len(step.MTU) == 0 { // first: an agent whose lease lapsed restores its rules meanwhile
+		if err := h.signals(ctx, device, &want); err != nil {
+			return err
+		}
+	}
 	var now map[string]vendors.PortHealth
 	err = with(ctx, h.Open, h.Limit, device, func(ctx context.Context, t Target) (err error) {
 		if len(step.MTU) > 0 { // all that the step does, and it has read it back
@@ -135,9 +140,6 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		now, err = health(ctx, t)
 		return err
 	})
-	if err == nil && !h.AllowStale && len(step.MTU) == 0 {
-		err = h.signals(ctx, device, &want)
-	}
 	if err != nil {
 		return err
 	}
