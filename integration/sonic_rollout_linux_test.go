@@ -58,7 +58,7 @@ func TestSonicRollout(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	t.Logf("\n%s", out)
-	t.Logf("\n%s", run(0, "apply", plan, "--soak", "50ms"))
+	t.Logf("\n%s", run(0, "apply", plan, "--soak", "50ms", "--allow-stale"))
 	if n, _ := sw.Entries(""); n == 0 || r.Hash(4, "PORT|Ethernet4")["tpid"] != "0x88a8" {
 		t.Fatalf("%d entries, %v; refused %v", n, r.Hash(4, "PORT|Ethernet4"), sw.Refusals())
 	}
@@ -85,7 +85,7 @@ func TestSonicRollout(t *testing.T) {
 		t.Errorf("after rollback: %d entries, %v, %v", n, r.Hash(4, "PORT|Ethernet4"), r.Keys(6, "CSIG*"))
 	}
 	run(2, "plan", "-i", file, "-o", plan)
-	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".2")
+	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".2", "--allow-stale")
 	run(0, "off", "-i", file)
 	run(0, "off", "-i", file)
 	if n, _ := sw.Entries(""); n != 0 || sw.Tables() != 0 {
@@ -103,7 +103,7 @@ func TestSonicRollout(t *testing.T) {
 	if out = strings.Join(strings.Fields(run(2, "plan", "-i", file, "-o", plan)), " "); !strings.Contains(out, "csig off gives it 0x8100") {
 		t.Errorf("%s", out)
 	}
-	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".3")
+	run(0, "apply", plan, "--soak", "50ms", "--journal", plan+".3", "--allow-stale")
 	out = strings.Join(strings.Fields(run(0, "off", "-i", file)), " ")
 	if !strings.Contains(out, "what TPID Ethernet0 had before csig is not known") || r.Hash(4, "PORT|Ethernet0")["tpid"] != "0x8100" {
 		t.Errorf("%s\n%v", out, r.Hash(4, "PORT|Ethernet0"))

@@ -131,6 +131,30 @@ func TestSocket(t *testing.T) {
 	}
 }
 
+// TestListenLeavesItsSuccessor: an agent that ends leaves the socket that another one made at its path meanwhile.
+func TestListenLeavesItsSuccessor(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	old, err := Listen(socket, func() *Status { return nil })
+	if err == nil {
+		err = os.Remove(socket)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := Listen(socket, func() *Status { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Close()
+	if _, err := os.Lstat(socket); err != nil {
+		t.Error("the successor's: ", err)
+	}
+	next.Close()
+	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+		t.Errorf("its own: %v", err)
+	}
+}
+
 // TestListenAfterKill: a socket whose agent is going away is taken over when it has gone.
 func TestListenAfterKill(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent.sock")

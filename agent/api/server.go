@@ -86,13 +86,34 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w; %s", socket, err, nameAnother)
 	}
-	if err := os.Chmod(socket, 0o600); err != nil {
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // it may be another's by then
+	own := &ownSocket{Listener: ln, path: socket}
+	err = os.Chmod(socket, 0o600)
+	if err == nil {
+		own.is, err = os.Lstat(socket)
+	}
+	if err != nil {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := newServer(status, &limited{Listener: ln})
+	s := newServer(status, &limited{Listener: own})
 	s.socket = socket
 	return s, nil
+}
+
+// ownSocket removes its file when it is closed, unless another agent's is there by then.
+type ownSocket struct {
+	net.Listener
+	path string
+	is   os.FileInfo
+}
+
+// Close is the listener's.
+func (o *ownSocket) Close() error {
+	if now, err := os.Lstat(o.path); err == nil && os.SameFile(now, o.is) {
+		_ = os.Remove(o.path) // what stays is found dead by the next one
+	}
+	return o.Listener.Close()
 }
 
 // newServer returns a server that answers at these listeners; status is nil where it answers none.

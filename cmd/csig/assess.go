@@ -181,8 +181,7 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 	defer cancel()
 	src, err := device.OpenSource(ctx, &fleet.Profile, d, 0)
 	if err != nil {
-		f.Note = "its counters cannot be read: " + err.Error()
-		return f
+		return unread(f, d, err)
 	}
 	defer src.Close()
 	res, err := readCounters(ctx, fleet, d, src, o.every, o.readings)
@@ -190,8 +189,7 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer in %v", o.timeout)
 		}
-		f.Note = "its counters cannot be read: " + err.Error()
-		return f
+		return unread(f, d, err)
 	}
 	f.Readings, f.Kind = res.Readings-res.Failed, res.Refresh.Kind.String()
 	f.Period, f.Read = res.Refresh.Period, time.Duration(res.ReadMaxNS)
@@ -205,5 +203,12 @@ func readFreshness(ctx context.Context, fleet *inventory.Fleet, d *inventory.Dev
 		}
 	}
 	f.Findings = findings.Merge(f.Findings)
+	return f
+}
+
+// unread is the freshness of a device whose counters cannot be read.
+func unread(f assess.Freshness, d *inventory.Device, err error) assess.Freshness {
+	f.Note = "its counters cannot be read: " + err.Error()
+	f.Findings = []findings.Finding{{Code: findings.CountersFail, Level: findings.Warning, Device: d.Name, Reason: f.Note}}
 	return f
 }

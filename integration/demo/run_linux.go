@@ -196,7 +196,7 @@ func (r *runner) run(ctx context.Context) (res *Result, err error) {
 	defer wg.Wait()
 	defer cancel(nil)
 
-	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each. The load moves from hop to hop for %v; Ctrl-C ends it early.\n", r.o.Duration.Round(time.Second/10))
+	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each.\nThe load moves from hop to hop for %v; Ctrl-C ends it early.\n", r.o.Duration.Round(time.Second/10))
 	for i, h := range r.path.hops {
 		w := &watcher{
 			profile: &r.fleet.Profile, probes: map[probeKey]int64{},
