@@ -186,7 +186,13 @@ func checkSamples(r *demo.Result) error {
 	case steady < s.Probes/2 || s.Unjudged > s.Probes*mostUnjudged/100:
 		return fmt.Errorf("%w: of %d probes %d were on their way near a load step and %d had no judge", errBusy, s.Probes, s.Settling, s.Unjudged)
 	case s.Exact != steady || s.WrongLocator != 0:
-		return fmt.Errorf("%w: of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged", errWrong, steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged)
+		var which []string
+		for i := range r.Probes {
+			if p := &r.Probes[i]; !p.Settling && !p.Unjudged && (!p.Exact || p.Locator != p.TruthLocator) && len(which) < 10 {
+				which = append(which, fmt.Sprintf("\n%+v", *p))
+			}
+		}
+		return fmt.Errorf("%w: of %d steady probes %d are exact, %d within one bucket, %d name the wrong hop; %d more were not judged:%s", errWrong, steady, s.Exact, s.WithinOne, s.WrongLocator, s.Unjudged, strings.Join(which, ""))
 	case s.Probes < 1000: // 1,600 on a machine that has the time
 		return fmt.Errorf("%w: %d probes sent in 8 s", errBusy, s.Probes)
 	case s.Lost != 0:
