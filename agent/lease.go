@@ -57,9 +57,8 @@ func tooOld(age, lease time.Duration) error {
 // one is stated. lost tells that the rules were not all there meanwhile, fellBack
 // that ports were seen at their fallback.
 func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellBack bool) {
-	ended := a.cycle.LeaseEnds
-	paused := !ended.IsZero() && from.Sub(a.pauseAfter(ended.Add(-lease))) <= 2*lease // the first window takes two cycles
-	if !ended.IsZero() && to.After(ended) && !paused {
+	// Behind a pause of the schedule the first window takes two cycles.
+	if ended := a.cycle.LeaseEnds; !ended.IsZero() && to.After(ended) && from.Sub(a.pauseAfter(ended.Add(-lease))) > 2*lease {
 		a.cycle.Lapses++
 		a.cycle.LastLapseNS = int64(to.Sub(ended))
 		log := a.log.WithFields(logrus.Fields{"lapsed": to.Sub(ended).Round(time.Millisecond).String(), "lapses": a.cycle.Lapses, "on_stale": a.cfg.Policy.OnStale})

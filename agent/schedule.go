@@ -74,7 +74,7 @@ const restAgain = 10 * time.Second
 func (a *Agent) restIsDue(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return now.Before(a.pauseLocked()) && a.fallbackDueLocked(now)
+	return a.fallbackDueLocked(now) && now.Before(a.pauseLocked())
 }
 
 // later is a schedule that is due some time after another.

@@ -237,7 +237,7 @@ func (a *assessor) device(d *assessed, dev *inventory.Device, seen Evidence) {
 		a.find(findings.NotReached, findings.Warning, dev.Name, nil, "not all of it could be read, so this is what is known without: %v", seen.Err)
 	}
 	if seen.NoAgent != "" && seen.Err == nil {
-		a.find(findings.NoAgent, findings.Info, dev.Name, nil, "it was read without an agent, and csig apply needs one: %s", seen.NoAgent)
+		a.find(findings.NoAgent, findings.Info, dev.Name, nil, "%s", seen.NoAgent)
 	}
 	if d.level.Updates() {
 		want := make([]vendors.PortSetup, 0, len(dev.Ports))

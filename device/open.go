@@ -225,7 +225,7 @@ func (o *Opener) Observe(ctx context.Context, d *inventory.Device, timeout time.
 	seen.Facts, err = t.Probe(ctx)
 	if errors.Is(err, api.ErrNoAgent) && o.nearby(d) {
 		why := err
-		seen.NoAgent = o.start(d)
+		seen.NoAgent = "it was read without an agent, and csig apply needs one: " + o.start(d)
 		if t, err = o.openDriver(d); err != nil {
 			seen.Err = fmt.Errorf("%w; nor can it be read without one: %w", why, err)
 			return seen

@@ -38,7 +38,7 @@ func TestSentencesAreShort(t *testing.T) {
 	}
 }
 
-func TestSentences(t *testing.T) {
+func TestSentencesOfMarkdown(t *testing.T) {
 	for _, tc := range []struct {
 		name, markdown string
 		want           []string // line, words and text of each

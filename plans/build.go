@@ -31,7 +31,7 @@ type Observation struct {
 	// Counters is what is wrong with the counters that its signal will come of, by ports; nil: nothing is, or they were not asked.
 	Counters []findings.Finding
 
-	// NoAgent says that no agent drives it yet, and what to start: it was read without one. "": one does.
+	// NoAgent is the sentence that it was read without an agent, and what to start; "": one drives it.
 	NoAgent string
 
 	// NoDriver says that nothing can drive it: Facts are its platform's, and it

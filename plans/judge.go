@@ -23,7 +23,7 @@ func (b *builder) judge(n *node) {
 		return
 	}
 	if n.seen.NoAgent != "" {
-		b.find(findings.NoAgent, findings.Warning, n, nil, "it was read without an agent, and csig apply needs one: %s", n.seen.NoAgent)
+		b.find(findings.NoAgent, findings.Warning, n, nil, "%s", n.seen.NoAgent)
 	}
 	if n.seen.PendingRevert != nil { // what it has now is not what it will have
 		b.find(findings.RevertPending, findings.Error, n, nil, "%v", n.seen.PendingRevert)

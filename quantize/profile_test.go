@@ -246,7 +246,7 @@ func TestProfileRead(t *testing.T) {
 	}
 }
 
-func TestMisfit(t *testing.T) {
+func TestMisfitSaysWhatSCannotTell(t *testing.T) {
 	preset := func(sig Signal, name string) SignalProfile {
 		table, err := Preset(sig, name)
 		if err != nil {

@@ -126,7 +126,7 @@ func TestSummaryText(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestVerdictSaysWhatIsWrong(t *testing.T) {
 	for want, s := range map[string]Summary{
 		"Verdict: right. All 9 steady":                      {Probes: 12, Exact: 9, Settling: 3},
 		"of 9 steady probes 2 had a wrong bandwidth, 1 a w": {Probes: 12, Exact: 7, Settling: 3, WrongLocator: 1},
