@@ -37,9 +37,9 @@ demo: build
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
 TEST := $(GO) test -json -vet=off -count=1 -timeout 40m
 
-# A run's events go to a file, of which make prints at its end where their time went.
+# A run's events go to a file, of which make prints at its end where their time went, and what failed.
 EVENTS = bin/times/$@.json
-SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile $(EVENTS) --raw-command -- env
+SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped,failed,output --jsonfile $(EVENTS) --raw-command -- env
 TIMES  = $(GO) run ./integration/testtimes $(EVENTS)
 
 test: peers

@@ -5,7 +5,7 @@
 // A FILE is what gotestsum --jsonfile wrote: one run of go test. For each the time from its first
 // to its last event, then all packages and the slowest tests, in seconds of the real clock, waits
 // included and pauses of parallel tests left out. A test is one with its subtests; what ran
-// more than once is summed, and says how often.
+// more than once is summed, and says how often. Last come the ends of what failed, whole in FILE.
 package main
 
 import (
@@ -23,8 +23,10 @@ import (
 	"time"
 )
 
-// most is how many tests are printed.
-const most = 40
+const (
+	most  = 40 // tests that are printed
+	lines = 80 // of the output of one that failed
+)
 
 // event is one line of go test -json.
 type event struct {
@@ -32,6 +34,7 @@ type event struct {
 	Action        string
 	Package, Test string
 	Elapsed       float64 // s
+	Output        string
 }
 
 // taken is how long a package or a test took, and how often it ran to its end.
@@ -45,6 +48,8 @@ type taken struct {
 // times are those of one or more runs.
 type times struct {
 	packages, tests map[string]*taken
+	output          map[[2]string][]string // of packages and tests that have not ended, the last lines
+	failed          []string               // the same of those that failed, each a text
 }
 
 func main() {
@@ -58,7 +63,7 @@ func run(w io.Writer, files []string) error {
 	if len(files) == 0 {
 		return errors.New("name files of gotestsum --jsonfile")
 	}
-	all := times{map[string]*taken{}, map[string]*taken{}}
+	all := times{packages: map[string]*taken{}, tests: map[string]*taken{}, output: map[[2]string][]string{}}
 	var total time.Duration
 	for _, name := range files {
 		took, err := all.file(name)
@@ -71,22 +76,25 @@ func run(w io.Writer, files []string) error {
 	fmt.Fprintf(w, "%8.1f s  in all, without building\n", total.Seconds())
 	list(w, "packages", all.packages, len(all.packages))
 	list(w, "tests", all.tests, most)
+	for _, text := range all.failed {
+		fmt.Fprint(w, text)
+	}
 	return nil
 }
 
 // file adds the events of a file, and returns the time from the first to the last.
-func (t times) file(name string) (time.Duration, error) {
+func (t *times) file(name string) (time.Duration, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close() //nolint:errcheck // only read
 	var first, last time.Time
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16<<20)
-	for n := 1; lines.Scan(); n++ {
+	events := bufio.NewScanner(f)
+	events.Buffer(nil, 16<<20)
+	for n := 1; events.Scan(); n++ {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(events.Bytes(), &e); err != nil {
 			return 0, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 		if e.Time.IsZero() { // of a build
@@ -98,10 +106,30 @@ func (t times) file(name string) (time.Duration, error) {
 		last = e.Time
 		t.add(e)
 	}
-	return last.Sub(first), lines.Err()
+	return last.Sub(first), events.Err()
 }
 
-func (t times) add(e event) {
+func (t *times) add(e event) {
+	of := [2]string{e.Package, e.Test}
+	said := t.output[of]
+	switch e.Action {
+	case "output":
+		t.output[of] = append(said[max(0, len(said)-lines+1):], e.Output)
+		return
+	case "pass", "skip", "fail":
+		delete(t.output, of)
+	}
+	if e.Action == "fail" {
+		t.failed = append(t.failed, failure(of, said))
+	}
+	if e.Action == "fail" && e.Test == "" { // a panic or the end of go test's time ends others
+		for _, other := range slices.SortedFunc(maps.Keys(t.output), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) }) {
+			if other[0] == e.Package {
+				t.failed = append(t.failed, failure(other, t.output[other]))
+				delete(t.output, other)
+			}
+		}
+	}
 	if e.Action != "pass" && e.Action != "fail" || strings.Contains(e.Test, "/") {
 		return
 	}
@@ -123,6 +151,10 @@ func (t times) add(e event) {
 	if e.Action == "fail" {
 		one.failed++
 	}
+}
+
+func failure(of [2]string, said []string) string {
+	return fmt.Sprintf("\n=== failed: %s %s\n%s", of[0], of[1], strings.Join(said, ""))
 }
 
 // list prints the first n, the slowest first; what took less than a twentieth of a second is left out.

@@ -19,6 +19,8 @@ func TestRun(t *testing.T) {
 	one := write("one.json", `{"ImportPath":"a","Action":"build-output","Output":"x"}
 {"Time":"2026-01-02T03:04:05Z","Action":"start","Package":"github.com/csig-agent/csig/agent"}
 {"Time":"2026-01-02T03:04:06Z","Action":"pass","Package":"github.com/csig-agent/csig/agent","Test":"TestA/sub","Elapsed":0.5}
+{"Time":"2026-01-02T03:04:06Z","Action":"output","Package":"github.com/csig-agent/csig/agent","Test":"TestB","Output":"of another\n"}
+{"Time":"2026-01-02T03:04:06Z","Action":"output","Package":"github.com/csig-agent/csig/agent","Test":"TestA","Output":"    a_test.go:3: wrong\n"}
 {"Time":"2026-01-02T03:04:07Z","Action":"fail","Package":"github.com/csig-agent/csig/agent","Test":"TestA","Elapsed":1.25}
 {"Time":"2026-01-02T03:04:08.5Z","Action":"fail","Package":"github.com/csig-agent/csig/agent","Elapsed":2}
 `)
@@ -41,6 +43,14 @@ func TestRun(t *testing.T) {
      5.3 s  3 tests
      3.0    agent TestB
      2.2    agent TestA, 2 runs, 1 failed
+
+=== failed: github.com/csig-agent/csig/agent TestA
+    a_test.go:3: wrong
+
+=== failed: github.com/csig-agent/csig/agent 
+
+=== failed: github.com/csig-agent/csig/agent TestB
+of another
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())

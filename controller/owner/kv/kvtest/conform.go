@@ -358,8 +358,11 @@ func (s *Servers) lostConnection(t *testing.T) {
 	other := s.connect(t)
 	ctx, done := context.WithTimeout(t.Context(), patience)
 	defer done()
-	for err := error(nil); !errors.Is(err, kv.ErrNoReader); { // the servers notice
-		if _, err = other.Request(ctx, "csig_device.lost.x", nil); ctx.Err() != nil {
+	for err := error(nil); !errors.Is(err, kv.ErrNoReader); { // the servers notice; what was asked before they do has no answer
+		ask, end := context.WithTimeout(ctx, patience/100)
+		_, err = other.Request(ask, "csig_device.lost.x", nil)
+		end()
+		if ctx.Err() != nil {
 			t.Fatalf("its subscription is there still: %v", err)
 		}
 	}
