@@ -76,8 +76,9 @@ type Agent struct {
 
 	reloads atomic.Bool // a reload waits for the end of a cycle
 
-	driverMu sync.Mutex   // held while the driver is used, once the cycles run
-	waiters  atomic.Int32 // how many wait for it
+	driverMu sync.Mutex    // held while the driver is used, once the cycles run
+	waiters  atomic.Int32  // how many wait for it
+	writes   atomic.Uint64 // how often writing began or ended: odd while it is under way
 
 	mu         sync.Mutex // guards what Status reads
 	cancelLook func()     // ends a late look that is under way; nil: there is none
@@ -345,9 +346,16 @@ func (a *Agent) lockDriver() (release func()) {
 	return a.driverMu.Unlock
 }
 
+// writing notes that writing begins, and then that it has ended.
+func (a *Agent) writing() (ended func()) {
+	a.writes.Add(1)
+	return func() { a.writes.Add(1) }
+}
+
 func (a *Agent) apply(ctx context.Context) error {
 	defer a.lockDriver()() // a driver may panic
 	defer a.wrote()
+	defer a.writing()()
 	return a.cfg.Driver.Apply(ctx, a.setup)
 }
 
@@ -356,6 +364,7 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 	if err := tooOld(time.Since(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
+	defer a.writing()()
 	began := time.Now()
 	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
 	a.noteUpdateTime(time.Since(began), lease, &res)

@@ -253,7 +253,7 @@ func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *exami
 func (d *Daemon) incomplete(ctx context.Context, r *running) error {
 	why := r.agent.setupProblem()
 	err := d.open(r.dev, func(driver vendors.Driver) error {
-		have, err := driver.Observe(ctx)
+		have, err := d.observe(ctx, driver)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
@@ -83,11 +84,36 @@ func (d *Daemon) Setup(ctx context.Context, device api.Described) (s vendors.Set
 	defer d.change.Unlock()
 	d.bypassed()
 	err = d.look(device, func(driver vendors.Driver) error {
-		s, err = driver.Observe(ctx)
+		s, err = d.observe(ctx, driver)
 		return err
 	})
 	if r := d.current(); r != nil {
 		s.Config = r.hash
+	}
+	return s, err
+}
+
+// A device that seems damaged while cycles write is read so often at most, and later by more of this each time.
+const (
+	observeAgain = 6
+	observeLater = 20 * time.Millisecond
+)
+
+// observe reads the setup by a driver beside the one that the cycles use. What such a driver finds
+// damaged while a cycle writes may be half of an update: it reads again.
+func (d *Daemon) observe(ctx context.Context, driver vendors.Driver) (s vendors.Setup, err error) {
+	r := d.current()
+	for n := range time.Duration(observeAgain) {
+		if err = vendors.Wait(ctx, n*observeLater); err != nil {
+			return s, err
+		}
+		before := uint64(0)
+		if r != nil {
+			before = r.agent.writes.Load()
+		}
+		if s, err = driver.Observe(ctx); err != nil || r == nil || !s.IsDamaged() || before%2 == 0 && r.agent.writes.Load() == before {
+			return s, err
+		}
 	}
 	return s, err
 }

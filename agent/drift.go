@@ -173,7 +173,7 @@ func (d *Daemon) differences(ctx context.Context, r *running, was **approved) (o
 	var now approved
 	var changes []vendors.Change
 	err = d.open(r.dev, func(driver vendors.Driver) error {
-		have, err := driver.Observe(ctx)
+		have, err := d.observe(ctx, driver)
 		if err != nil {
 			return fmt.Errorf("reading its setup: %w", err)
 		}

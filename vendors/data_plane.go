@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"slices"
 	"context"
 	"time"
 )
@@ -37,6 +38,11 @@ func Look(ctx context.Context, d Driver) (DataPlane, error) {
 	}
 	s, err := d.Observe(ctx)
 	return DataPlane{Setup: s}, err
+}
+
+// IsDamaged reports whether something of the setup is not as Apply leaves it.
+func (s *Setup) IsDamaged() bool {
+	return s.Damaged != "" || slices.ContainsFunc(s.Ports, func(p PortSetup) bool { return p.Damaged != "" })
 }
 
 // Nothing reports whether there is nothing of ours, nor a daemon with a configuration.

@@ -245,6 +245,9 @@ func TestFullTable(t *testing.T) {
 		}
 		l.is(t, "the port that was there", 2, 7<<7|5)
 		l.is(t, "the port without room", 3, stale)
+		if s, err := l.driver.Observe(t.Context()); err != nil || s.IsDamaged() {
+			t.Errorf("a port that falls back is not damaged: %+v, %v", s, err)
+		}
 		if _, err := l.driver.Update(t.Context(), []vendors.PortUpdate{nine("p2"), nine("p3")}, time.Minute); !errors.As(err, &port) || port.Port != "p3" {
 			t.Errorf("%v", err)
 		}
