@@ -64,7 +64,7 @@ func TestLongQualifyOVS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &qualify.Bench{Device: fleet.Devices[0], Profile: &fleet.Profile, Policy: fleet.Policy, Driver: driver, Settle: 5 * time.Millisecond}
+	b := &qualify.Bench{Device: fleet.Devices[0], Profile: &fleet.Profile, Policy: fleet.Policy, Driver: driver}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

@@ -69,6 +69,10 @@ func kindOf(fate string) string {
 	return "altered"
 }
 
+// lostAfter is how long a frame may take until it counts as lost: a switch may send those whose way it knows
+// before those that it has to look up.
+const lostAfter = 250 * time.Millisecond
+
 // chunk is how many bytes are sent before the bench waits for them, where each frame takes
 // overhead more in the kernel's buffer.
 const (
@@ -128,13 +132,16 @@ func (t *Trial) Exchange(ctx context.Context, from int, frames []Frame) ([]Seen,
 		return nil, err
 	}
 	listened := time.Now()
-	if err := vendors.Wait(ctx, t.Settle); err != nil {
-		return nil, err
-	}
-	for _, a := range l.Take() {
-		if i, ok := index[a.Seq]; ok && a.Port != from {
-			t.arrived(&seen[i], a)
+	for missing := true; missing && time.Since(listened) < lostAfter; {
+		if err := vendors.Wait(ctx, t.Settle); err != nil {
+			return nil, err
 		}
+		for _, a := range l.Take() {
+			if i, ok := index[a.Seq]; ok && a.Port != from {
+				t.arrived(&seen[i], a)
+			}
+		}
+		missing = slices.ContainsFunc(seen[2:], func(s Seen) bool { return s.Count(s.To) == 0 })
 	}
 	t.Frames.Listened = time.Since(listened)
 	for i := range seen[2:] {
