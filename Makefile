@@ -29,7 +29,10 @@ export GOFLAGS     ?= -trimpath
 build:
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
-demo: build
+# Go needs /proc, too, and says it worse.
+demo:
+	@test -e /proc/self/exe || { echo 'make demo: /proc is not mounted here, without which neither Go nor csig runs: mount -t proc proc /proc' >&2; exit 2; }
+	@$(MAKE) --no-print-directory build
 	./bin/csig demo
 
 # The race detector needs cgo, and so a C compiler. By itself it waits a second at the end of each

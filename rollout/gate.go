@@ -112,22 +112,29 @@ func (h *Health) After(ctx context.Context, wave string, devices []string) (Judg
 	if err := vendors.Wait(ctx, h.Soak); err != nil {
 		return j, err
 	}
-	judged := SideBySide(ctx, h.Parallel, devices, false, func(name string) error { return h.judge(ctx, wave, name) })
+	var mu sync.Mutex
+	judged := SideBySide(ctx, h.Parallel, devices, false, func(name string) error {
+		silent, err := h.judge(ctx, wave, name)
+		mu.Lock()
+		defer mu.Unlock()
+		j.Silent += len(silent)
+		return err
+	})
 	if err := errors.Join(judged, h.linksAfter(ctx, wave, devices, &j), h.pathsAfter(ctx, wave, &j)); err != nil {
 		return j, err
 	}
 	return j, h.command(ctx, wave, devices)
 }
 
-func (h *Health) judge(ctx context.Context, wave, device string) error {
+func (h *Health) judge(ctx context.Context, wave, device string) (silent []string, err error) {
 	step, err := h.wanted(wave, device)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	want := step.Want
-	if !h.AllowStale && len(step.MTU) == 0 { // first: an agent whose lease lapsed restores its rules meanwhile
-		if err := h.signals(ctx, device, &want); err != nil {
-			return err
+	if len(step.MTU) == 0 { // first: an agent whose lease lapsed restores its rules meanwhile
+		if silent, err = h.signals(ctx, device, &want); err != nil {
+			return nil, err
 		}
 	}
 	var now map[string]vendors.PortHealth
@@ -141,7 +148,7 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	took := time.Since(h.began)
 	var errs []error
@@ -164,7 +171,7 @@ func (h *Health) judge(ctx context.Context, wave, device string) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return silent, errors.Join(errs...)
 }
 
 // How long ports have until they are live: some Δt, of which a source that keeps its counters for a while takes more.
@@ -174,8 +181,9 @@ const (
 	liveAgain   = 500 * time.Millisecond // between two looks
 )
 
-// signals waits until the ports of a device that update are live.
-func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup) error {
+// signals waits until the ports of a device that update are live. With AllowStale it looks once, and
+// returns those that are not.
+func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup) (silent []string, err error) {
 	within := liveWithin
 	if h.Fleet != nil {
 		if d, ok := h.Fleet.Device(device); ok {
@@ -183,7 +191,7 @@ func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup
 		}
 	}
 	for began := time.Now(); ; {
-		var silent []string
+		silent = nil
 		var why map[string]string
 		err := with(ctx, h.Open, h.Limit, device, func(ctx context.Context, t Target) (err error) {
 			if r, ok := vendors.As[vendors.SignalReader](t); ok {
@@ -192,7 +200,7 @@ func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup
 			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, p := range want.Ports {
 			if why[p.Port] != "" && p.Action == vlanrules.Update {
@@ -200,14 +208,14 @@ func (h *Health) signals(ctx context.Context, device string, want *vendors.Setup
 			}
 		}
 		switch took := time.Since(began); {
-		case len(silent) == 0:
-			return nil
+		case len(silent) == 0 || h.AllowStale:
+			return silent, nil
 		case took >= within:
-			return fmt.Errorf("device %s, port %s: no live signal after %v (%s); hosts would read the fallback there: repair its counters and continue with --resume, or let the gate open all the same with --allow-stale",
+			return nil, fmt.Errorf("device %s, port %s: no live signal after %v (%s); hosts would read the fallback there: repair its counters and continue with --resume, or let the gate open all the same with --allow-stale",
 				device, vendors.Names(silent), took.Round(time.Second), why[silent[0]])
 		}
 		if err := vendors.Wait(ctx, liveAgain); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 // Judgement is what a gate that opened has looked at besides the read-back.
 type Judgement struct {
+	Silent    int            // ports that update and have no live signal, with AllowStale
 	Links     int            // links that full-size frames with their tag cross, both ways
 	NotProbed []UnprobedLink // links, or directions of links, that could not be tried; each is reported once in a run
 	Paths     []string       // what was found on the paths that were asked for

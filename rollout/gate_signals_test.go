@@ -33,12 +33,13 @@ func TestGateWaitsForSignals(t *testing.T) {
 		action vlanrules.Action
 		allow  bool
 		want   string // in the error; "": the gate opens
+		silent int
 		waits  time.Duration
 	}{
 		"live at once":          {after: 0, ports: dead, action: vlanrules.Update},
 		"live after a while":    {after: 12 * time.Second, ports: dead, action: vlanrules.Update, waits: 12 * time.Second},
 		"dead":                  {after: time.Hour, ports: dead, action: vlanrules.Update, waits: liveWithin, want: "device s1, port a: no live signal after 30s (stale: its counters cannot be read: no answer)"},
-		"dead, and allowed":     {after: time.Hour, ports: dead, action: vlanrules.Update, allow: true},
+		"dead, and allowed":     {after: time.Hour, ports: dead, action: vlanrules.Update, allow: true, silent: 1},
 		"a port that strips":    {after: time.Hour, ports: dead, action: vlanrules.Strip},
 		"no port of this setup": {after: time.Hour, ports: map[string]string{"elsewhere": "stale"}, action: vlanrules.Update},
 	} {
@@ -59,7 +60,10 @@ func TestGateWaitsForSignals(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.devices["s1"] = setup(tc.action, "a")
-				_, err := g.After(t.Context(), "fence/all", []string{"s1"})
+				j, err := g.After(t.Context(), "fence/all", []string{"s1"})
+				if j.Silent != tc.silent {
+					t.Errorf("%d ports without a signal, want %d", j.Silent, tc.silent)
+				}
 				if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}

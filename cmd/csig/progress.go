@@ -415,6 +415,9 @@ func judgedText(j *rollout.Judgement) string {
 	if j.Links > 0 {
 		text = fmt.Sprintf(", full-size tagged frames cross %s both ways", count(j.Links, "link"))
 	}
+	if j.Silent > 0 {
+		text += ", " + count(j.Silent, "port") + " without a live signal"
+	}
 	for _, path := range j.Paths {
 		text += "\n          probe " + path
 	}
