@@ -373,7 +373,7 @@ func (s *progress) text(p rollout.Progress) string {
 			return where + "  gate not finished: --resume runs it again"
 		}
 		if p.Err != nil {
-			return fmt.Sprintf("%s  gate CLOSED: %v", where, p.Err)
+			return where + "  gate CLOSED" // why is the command's error
 		}
 		return where + "  gate open: read back as planned, no new losses" + judgedText(&p.Judged)
 	case rollout.EventRollback:
