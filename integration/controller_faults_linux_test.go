@@ -20,14 +20,13 @@ import (
 	"github.com/csig-agent/csig/quantize"
 )
 
-// TestLongControllerFaults kills, stops and cuts off controllers of five switches, fills the disks
+// controllerFaults kills, stops and cuts off controllers of five switches, fills the disks
 // of their NATS servers and sets their clocks, each once, or for CSIG_FAULTS at a term of 3 s, in an order
 // that CSIG_SEED gives. The switches' own logs have no change by a former owner that was carried out:
 // where they fence, from the next one's first on, and where one does not, as after the wait that is
 // stated. No frame leaves with the tag that it came with, nor with a better one than was true within
 // the lease.
-func TestLongControllerFaults(t *testing.T) {
-	t.Parallel()
+func controllerFaults(t *testing.T) {
 	length, seed, term := time.Duration(0), uint64(1), 2*time.Second
 	if v := os.Getenv("CSIG_FAULTS"); v != "" {
 		var err error

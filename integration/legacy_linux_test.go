@@ -282,12 +282,11 @@ func (p *legacy) until(t *testing.T, what string, ok func(quantize.Tag) bool) {
 	}
 }
 
-// TestLongLegacyWay has a controller drive switches that run no csig, by OpenFlow and over SSH,
+// legacyWay has a controller drive switches that run no csig, by OpenFlow and over SSH,
 // with counters of an snmpd each: S and LM at h2 are those of the busy hop, which moves. When
 // the controller is killed, each falls back within the time that it states, the next controller
 // goes on, and csig off removes all.
-func TestLongLegacyWay(t *testing.T) {
-	t.Parallel()
+func legacyWay(t *testing.T) {
 	p := newLegacy(t)
 	op, names := p.op, []string{"s1", "s2", "s3", "s4"}
 	before := [2]string{p.running[0](), p.running[1]()}

@@ -298,12 +298,11 @@ func (f *fakes) command(args ...string) *fabric.Cmd {
 	return cmd
 }
 
-// TestLongEveryPlatform is plan, apply in waves, rollback and off on a fleet of all platforms,
+// allPlatforms is plan, apply in waves, rollback and off on a fleet of all platforms,
 // and on one of IOS XR: Open vSwitch takes no other TPID than 0x88a8. csig is killed at
 // every beginning of a step (TestLongKilledAtEveryStep: at every end, too), and resumed. Each device has
 // then what it has had without kills, and in the end what it had before csig.
-func TestLongEveryPlatform(t *testing.T) {
-	t.Parallel()
+func allPlatforms(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}

@@ -255,11 +255,10 @@ func TestRollOutAndBack(t *testing.T) {
 	w.end()
 }
 
-// The process is killed at every step's beginning and end. Undone from each of them, everything is as it
+// killedAtEveryStep: the process is killed at the beginning and the end of every step. Undone from each of them, everything is as it
 // was; and a rollout that is killed at all of them, and its rollback, come to their ends. Both after each
 // record are rollout's TestDeathAnywhere.
-func TestLongKilledAtEveryStep(t *testing.T) {
-	t.Parallel()
+func killedAtEveryStep(t *testing.T) {
 	if !mayStrip(t) {
 		return
 	}
