@@ -1,8 +1,8 @@
 package vendors
 
 import (
-	"slices"
 	"context"
+	"slices"
 	"time"
 )
 
