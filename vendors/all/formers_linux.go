@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -235,14 +236,21 @@ func bridgeSockets(ns int) (paths []string, err error) {
 		defer f.Close()
 		lines := bufio.NewScanner(f)
 		for lines.Scan() && len(paths) < mostBridges {
-			fields := strings.Fields(lines.Text())
-			if len(fields) == 8 && strings.HasSuffix(fields[7], ".mgmt") && filepath.IsAbs(fields[7]) && !slices.Contains(paths, fields[7]) {
+			fields := strings.Fields(lines.Text()) // a connection has the path of its listener, who may be of another namespace
+			if len(fields) == 8 && accepts(fields[3]) && strings.HasSuffix(fields[7], ".mgmt") && filepath.IsAbs(fields[7]) && !slices.Contains(paths, fields[7]) {
 				paths = append(paths, fields[7])
 			}
 		}
 		return lines.Err()
 	})
 	return paths, err
+}
+
+// accepts reports whether the flags of a line of /proc/net/unix are a listener's.
+func accepts(flags string) bool {
+	const acceptsConnections = 1 << 16 // __SO_ACCEPTCON
+	n, err := strconv.ParseUint(flags, 16, 32)
+	return err == nil && n&acceptsConnections != 0
 }
 
 // bridgeAt is what csig has on one bridge.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,5 +100,48 @@ func TestStrangersSocket(t *testing.T) {
 	defer l.Close()
 	if of := look(); len(of) != 1 || of[0].Unread == nil || !strings.Contains(of[0].What, ours) {
 		t.Errorf("of a bridge that does not answer: %+v", of)
+	}
+}
+
+// TestConnectionIsNoBridge: who is connected with a bridge of another namespace has the bridge's path, and no bridge.
+func TestConnectionIsNoBridge(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, "br.mgmt")
+	var spaces [2]*fabric.NS
+	for i := range spaces {
+		ns, err := fabric.NewNS("bridges")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := ns.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		spaces[i] = ns
+	}
+	err := spaces[0].Do(func() error {
+		l, err := net.Listen("unix", at)
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+		return err
+	})
+	if err == nil {
+		err = spaces[1].Do(func() error {
+			c, err := net.Dial("unix", at)
+			if err == nil {
+				t.Cleanup(func() { c.Close() })
+			}
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{{at}, nil} {
+		if got, err := bridgeSockets(spaces[i].FD()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("namespace %d: %v, %v; want %v", i, got, err, want)
+		}
 	}
 }
