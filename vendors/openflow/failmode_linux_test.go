@@ -40,7 +40,7 @@ func TestControllerLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sw := oftest.StartSwitch(t, 2)
+			sw := oftest.StartSwitchHere(t, 2)
 			l := &lab{Bench: sw}
 			sw.Vsctl("set-fail-mode", sw.Bridge, tc.mode)
 			sw.Vsctl("set", "bridge", sw.Bridge, "other-config:datapath-id=00000000000000a1")

@@ -14,7 +14,7 @@ import (
 // openVSwitch is a bridge that speaks OpenFlow 1.3 alone, with two ports.
 func openVSwitch(t *testing.T) *ovstest.Switch {
 	t.Helper()
-	s := ovstest.Start(t, ovstest.Options{Dummy: true})
+	s := ovstest.Start(t, ovstest.Options{Dummy: true, Here: true})
 	s.AddBridge("br0")
 	s.Vsctl("set", "bridge", "br0", "protocols=OpenFlow13", "other_config:datapath-id=00000000000000b0")
 	s.Vsctl("add-port", "br0", "p1", "--", "set", "interface", "p1", "type=dummy", "ofport_request=1", "--",

@@ -22,7 +22,18 @@ type Switch struct {
 // StartSwitch runs one with so many ports until the test ends.
 func StartSwitch(t testing.TB, ports int) *Switch {
 	t.Helper()
-	s := &Switch{Switch: ovstest.Start(t, ovstest.Options{Dummy: true}), Bridge: "hw0"}
+	return startSwitch(t, ports, ovstest.Options{Dummy: true})
+}
+
+// StartSwitchHere runs one that can connect to a controller at an address of the test.
+func StartSwitchHere(t testing.TB, ports int) *Switch {
+	t.Helper()
+	return startSwitch(t, ports, ovstest.Options{Dummy: true, Here: true})
+}
+
+func startSwitch(t testing.TB, ports int, o ovstest.Options) *Switch {
+	t.Helper()
+	s := &Switch{Switch: ovstest.Start(t, o), Bridge: "hw0"}
 	// Open vSwitch parses 0x88a8 behind another tag, as hardware does with its TPID.
 	s.Vsctl("set", "Open_vSwitch", ".", "other_config:vlan-limit=2")
 	s.AddBridge(s.Bridge)

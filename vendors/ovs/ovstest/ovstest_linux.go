@@ -24,13 +24,15 @@ import (
 
 // Options are what tests may want otherwise; the zero value will do.
 type Options struct {
-	// Start starts a command, perhaps in another network namespace; nil is
-	// (*exec.Cmd).Start.
+	// Start starts a command, perhaps in another network namespace; nil is (*exec.Cmd).Start, with a
+	// namespace of its own where it is Dummy and not Here.
 	Start func(*exec.Cmd) error
 
 	// Dummy makes bridges whose ports are sockets of the test instead of
 	// network devices: see Wire.
 	Dummy bool
+
+	Here bool // in the test's own network namespace, though it is Dummy: it connects to the test over TCP
 }
 
 // Switch is a running Open vSwitch.
@@ -230,6 +232,9 @@ func (s *Switch) daemon(to **exec.Cmd, socket, name string, args ...string) {
 	// therefore stays until then. Where the caller starts it the thread is the caller's.
 	if s.own {
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if s.options.Dummy && !s.options.Here && os.Geteuid() == 0 { // its sockets alone are used: no csig of another test finds its bridges
+			c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
+		}
 	}
 	gone, started := make(chan struct{}), make(chan error, 1)
 	if !s.own {
