@@ -73,7 +73,7 @@ func run(w io.Writer, files []string) error {
 		total += took
 		fmt.Fprintf(w, "%8.1f s  %s\n", took.Seconds(), filepath.Base(name))
 	}
-	fmt.Fprintf(w, "%8.1f s  in all, without building\n", total.Seconds())
+	fmt.Fprintf(w, "%8.1f s  in all, since the first package began\n", total.Seconds())
 	list(w, "packages", all.packages, len(all.packages))
 	list(w, "tests", all.tests, most)
 	for _, text := range all.failed {

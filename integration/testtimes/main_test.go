@@ -35,7 +35,7 @@ func TestRun(t *testing.T) {
 	}
 	want := `     3.5 s  one.json
      1.0 s  two.json
-     4.5 s  in all, without building
+     4.5 s  in all, since the first package began
 
      6.0 s  1 packages
      6.0    agent, 2 runs, 1 failed
