@@ -29,7 +29,7 @@ export GOFLAGS     ?= -trimpath
 build:
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
-# Go needs /proc, too, and says it worse.
+# Without /proc Go fails first, and its message does not name the cause.
 demo:
 	@test -e /proc/self/exe || { echo 'make demo: /proc is not mounted here, without which neither Go nor csig runs: mount -t proc proc /proc' >&2; exit 2; }
 	@$(MAKE) --no-print-directory build
@@ -40,7 +40,7 @@ demo:
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20
 TEST := $(GO) test -json -vet=off -count=1 -timeout 40m
 
-# A run's events go to a file, of which make prints at its end where their time went, and what failed.
+# The events of a run go to a file. At the end make prints from it where the time went and what failed.
 EVENTS = bin/times/$@.json
 SAYS   = mkdir -p bin/times && $(GO) run $(SUM) --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped,failed,output --jsonfile $(EVENTS) --raw-command -- env
 TIMES  = $(GO) run ./integration/testtimes $(EVENTS)

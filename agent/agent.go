@@ -78,7 +78,7 @@ type Agent struct {
 
 	driverMu sync.Mutex    // held while the driver is used, once the cycles run
 	waiters  atomic.Int32  // how many wait for it
-	writes   atomic.Uint64 // how often writing began or ended: odd while it is under way
+	writes   atomic.Uint64 // beginnings and ends of writes to the device: odd during one
 
 	mu         sync.Mutex // guards what Status reads
 	cancelLook func()     // ends a late look that is under way; nil: there is none
@@ -346,8 +346,8 @@ func (a *Agent) lockDriver() (release func()) {
 	return a.driverMu.Unlock
 }
 
-// writing notes that writing begins, and then that it has ended.
-func (a *Agent) writing() (ended func()) {
+// noteWriting counts the beginning of a write to the device, and ended its end.
+func (a *Agent) noteWriting() (ended func()) {
 	a.writes.Add(1)
 	return func() { a.writes.Add(1) }
 }
@@ -355,7 +355,7 @@ func (a *Agent) writing() (ended func()) {
 func (a *Agent) apply(ctx context.Context) error {
 	defer a.lockDriver()() // a driver may panic
 	defer a.wrote()
-	defer a.writing()()
+	defer a.noteWriting()()
 	return a.cfg.Driver.Apply(ctx, a.setup)
 }
 
@@ -364,7 +364,7 @@ func (a *Agent) update(ctx context.Context, lease time.Duration, read time.Time)
 	if err := tooOld(time.Since(read), lease); err != nil { // a driver may not make way
 		return vendors.UpdateResult{}, err
 	}
-	defer a.writing()()
+	defer a.noteWriting()()
 	began := time.Now()
 	res, err := a.cfg.Driver.Update(ctx, a.updates, lease)
 	a.noteUpdateTime(time.Since(began), lease, &res)

@@ -93,25 +93,27 @@ func (d *Daemon) Setup(ctx context.Context, device api.Described) (s vendors.Set
 	return s, err
 }
 
-// A device that seems damaged while cycles write is read so often at most, and later by more of this each time.
+// How many times Setup reads a device that seems damaged while cycles write, and how much longer it waits before each time.
 const (
-	observeAgain = 6
-	observeLater = 20 * time.Millisecond
+	setupReads = 6
+	readLater  = 20 * time.Millisecond
 )
 
-// observe reads the setup by a driver beside the one that the cycles use. What such a driver finds
-// damaged while a cycle writes may be half of an update: it reads again.
+// observe reads the setup by a driver other than the cycles' own. Damage that it finds while a cycle writes may
+// be a partial update: it reads again.
 func (d *Daemon) observe(ctx context.Context, driver vendors.Driver) (s vendors.Setup, err error) {
 	r := d.current()
-	for n := range time.Duration(observeAgain) {
-		if err = vendors.Wait(ctx, n*observeLater); err != nil {
+	if r == nil { // no cycle writes
+		return driver.Observe(ctx)
+	}
+	for n := range setupReads {
+		if err = vendors.Wait(ctx, time.Duration(n)*readLater); err != nil {
 			return s, err
 		}
-		before := uint64(0)
-		if r != nil {
-			before = r.agent.writes.Load()
-		}
-		if s, err = driver.Observe(ctx); err != nil || r == nil || !s.IsDamaged() || before%2 == 0 && r.agent.writes.Load() == before {
+		before := r.agent.writes.Load()
+		s, err = driver.Observe(ctx)
+		wrote := before%2 == 1 || r.agent.writes.Load() != before
+		if err != nil || !wrote || !s.IsDamaged() {
 			return s, err
 		}
 	}

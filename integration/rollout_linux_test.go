@@ -255,9 +255,9 @@ func TestRollOutAndBack(t *testing.T) {
 	w.end()
 }
 
-// killedAtEveryStep: the process is killed at the beginning and the end of every step. Undone from each of them, everything is as it
-// was; and a rollout that is killed at all of them, and its rollback, come to their ends. Both after each
-// record are rollout's TestDeathAnywhere.
+// killedAtEveryStep kills the process at the beginning and the end of every step. Undone from each of them,
+// everything is as it was; and a rollout that is killed at all of them, and its rollback, come to their ends.
+// Both after each record are rollout's TestDeathAnywhere.
 func killedAtEveryStep(t *testing.T) {
 	if !mayStrip(t) {
 		return

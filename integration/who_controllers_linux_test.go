@@ -164,7 +164,7 @@ func (d *controllersDoor) tryAll(t *testing.T, list []visitor) outcomes {
 				t.Fatal(err)
 			}
 			c := api.NewDialClient("hw1", func(ctx context.Context) (net.Conn, error) { return store.Dial(ctx, "hw1") })
-			// Nor who owns the switch, which the visitor before took away from its owner.
+			// The switch may have no owner for a moment: the previous visitor took it from the last one.
 			seen.set(doOpen, v.who, within(patience/4, func() bool { return opens(t, c) }))
 			d.puts++
 			put := []byte(strings.Replace(d.text, "speed: 50M", fmt.Sprintf("speed: %dM", 50+d.puts), 1))

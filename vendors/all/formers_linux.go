@@ -236,7 +236,7 @@ func bridgeSockets(ns int) (paths []string, err error) {
 		defer f.Close()
 		lines := bufio.NewScanner(f)
 		for lines.Scan() && len(paths) < mostBridges {
-			fields := strings.Fields(lines.Text()) // a connection has the path of its listener, who may be of another namespace
+			fields := strings.Fields(lines.Text()) // a connection is listed with its listener's path, and the listener may be in another namespace
 			if len(fields) == 8 && accepts(fields[3]) && strings.HasSuffix(fields[7], ".mgmt") && filepath.IsAbs(fields[7]) && !slices.Contains(paths, fields[7]) {
 				paths = append(paths, fields[7])
 			}

@@ -207,7 +207,7 @@ func (d *Driver) setupOf(s *state) vendors.Setup {
 	for _, w := range s.constant(pipe) {
 		switch h := have[w.flow.Key()]; {
 		case w.name != "" && !out.HasPort(w.name):
-		case h == nil && w.flow.Table == s.base+tableLive && flows[portOf(&w.flow)].fallback: // written again before the fallback goes
+		case h == nil && w.flow.Table == s.base+tableLive && flows[portOf(&w.flow)].fallback: // the next rebuild adds it before it removes the fallback
 		case h == nil:
 			damage[w.name] = "a flow of table " + s.tableText(w.flow.Table) + " is gone"
 		case !same(h, &w.flow):
