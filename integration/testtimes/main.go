@@ -5,7 +5,8 @@
 // A FILE is what gotestsum --jsonfile wrote: one run of go test. For each the time from its first
 // to its last event, then all packages and the slowest tests, in seconds of the real clock, waits
 // included and pauses of parallel tests left out. A test is one with its subtests; what ran
-// more than once is summed, and says how often. Last come the ends of what failed, whole in FILE.
+// more than once is summed, and says how often. Then come the ends of what failed, whole in FILE, and
+// last, for who sees only the end of this, the messages of tests that failed.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +28,13 @@ import (
 const (
 	most  = 40 // tests that are printed
 	lines = 80 // of the output of one that failed
+
+	messages = 8   // of one that failed
+	length   = 300 // bytes of a message
 )
+
+// message is a line with which a test's own t.Log or t.Error begins, not that of what helps it.
+var message = regexp.MustCompile(`^ +\w+_test\.go:\d+: `)
 
 // event is one line of go test -json.
 type event struct {
@@ -49,7 +57,8 @@ type taken struct {
 type times struct {
 	packages, tests map[string]*taken
 	output          map[[2]string][]string // of packages and tests that have not ended, the last lines
-	failed          []string               // the same of those that failed, each a text
+	messages        map[[2]string][]string // of the same, the last messages
+	failed, short   []string               // the outputs and the messages of those that failed, each a text
 }
 
 func main() {
@@ -63,7 +72,7 @@ func run(w io.Writer, files []string) error {
 	if len(files) == 0 {
 		return errors.New("name files of gotestsum --jsonfile")
 	}
-	all := times{packages: map[string]*taken{}, tests: map[string]*taken{}, output: map[[2]string][]string{}}
+	all := times{packages: map[string]*taken{}, tests: map[string]*taken{}, output: map[[2]string][]string{}, messages: map[[2]string][]string{}}
 	var total time.Duration
 	for _, name := range files {
 		took, err := all.file(name)
@@ -76,7 +85,7 @@ func run(w io.Writer, files []string) error {
 	fmt.Fprintf(w, "%8.1f s  in all, since the first package began\n", total.Seconds())
 	list(w, "packages", all.packages, len(all.packages))
 	list(w, "tests", all.tests, most)
-	for _, text := range all.failed {
+	for _, text := range slices.Concat(all.failed, all.short) {
 		fmt.Fprint(w, text)
 	}
 	return nil
@@ -111,22 +120,23 @@ func (t *times) file(name string) (time.Duration, error) {
 
 func (t *times) add(e event) {
 	of := [2]string{e.Package, e.Test}
-	said := t.output[of]
 	switch e.Action {
 	case "output":
-		t.output[of] = append(said[max(0, len(said)-lines+1):], e.Output)
+		t.output[of] = last(t.output[of], lines, e.Output)
+		if message.MatchString(e.Output) {
+			t.messages[of] = last(t.messages[of], messages, strings.TrimRight(e.Output[:min(len(e.Output), length)], "\n")+"\n")
+		}
 		return
-	case "pass", "skip", "fail":
+	case "pass", "skip":
 		delete(t.output, of)
-	}
-	if e.Action == "fail" {
-		t.failed = append(t.failed, failure(of, said))
+		delete(t.messages, of)
+	case "fail":
+		t.fail(of)
 	}
 	if e.Action == "fail" && e.Test == "" { // a panic or the end of go test's time ends others
 		for _, other := range slices.SortedFunc(maps.Keys(t.output), func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) }) {
 			if other[0] == e.Package {
-				t.failed = append(t.failed, failure(other, t.output[other]))
-				delete(t.output, other)
+				t.fail(other)
 			}
 		}
 	}
@@ -153,8 +163,17 @@ func (t *times) add(e event) {
 	}
 }
 
-func failure(of [2]string, said []string) string {
-	return fmt.Sprintf("\n=== failed: %s %s\n%s", of[0], of[1], strings.Join(said, ""))
+// last is the last n, with one more.
+func last(of []string, n int, one string) []string { return append(of[max(0, len(of)-n+1):], one) }
+
+// fail takes note of a test or a package that failed.
+func (t *times) fail(of [2]string) {
+	t.failed = append(t.failed, fmt.Sprintf("\n=== failed: %s %s\n%s", of[0], of[1], strings.Join(t.output[of], "")))
+	if m := t.messages[of]; len(m) > 0 {
+		t.short = append(t.short, fmt.Sprintf("\n=== %s says\n%s", of[1], strings.Join(m, "")))
+	}
+	delete(t.output, of)
+	delete(t.messages, of)
 }
 
 // list prints the first n, the slowest first; what took less than a twentieth of a second is left out.

@@ -51,6 +51,9 @@ func TestRun(t *testing.T) {
 
 === failed: github.com/csig-agent/csig/agent TestB
 of another
+
+=== TestA says
+    a_test.go:3: wrong
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())

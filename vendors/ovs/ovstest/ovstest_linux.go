@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -74,10 +75,9 @@ func Start(t testing.TB, o Options) *Switch {
 		if t.Failed() {
 			for _, log := range []string{"db.log", "vs.log"} {
 				text, _ := os.ReadFile(filepath.Join(dir, log))
-				for line := range strings.Lines(string(text)) {
-					if !strings.Contains(line, "|INFO|") {
-						t.Logf("%s: %s", log, line)
-					}
+				bad := regexp.MustCompile(`(?m)^.*\|(WARN|ERR|EMER)\|.*$`).FindAllString(string(text), -1)
+				for _, line := range bad[max(0, len(bad)-30):] {
+					t.Logf("%s: %s", log, line)
 				}
 			}
 		}
