@@ -15,12 +15,18 @@ const hiddenArguments = "(arguments left out)"
 func (f *Fleet) WithoutArguments() *Fleet {
 	out := *f
 	out.Devices = slices.Clone(f.Devices)
+	hide := func(s *Secret) {
+		if len(s.Command) > 1 {
+			s.Command = []string{s.Command[0], hiddenArguments}
+		}
+	}
 	for i := range out.Devices {
-		out.Devices[i].secrets(true, func(s *Secret) {
-			if len(s.Command) > 1 {
-				s.Command = []string{s.Command[0], hiddenArguments}
-			}
-		})
+		out.Devices[i].secrets(true, hide)
+	}
+	if f.Mesh != nil {
+		mesh := *f.Mesh
+		hide(&mesh.Key)
+		out.Mesh = &mesh
 	}
 	return &out
 }
@@ -34,6 +40,9 @@ func (f *Fleet) Secrets() []Secret {
 				out = append(out, *s)
 			}
 		})
+	}
+	if f.Mesh != nil && !f.Mesh.Key.IsZero() {
+		out = append(out, f.Mesh.Key)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ func (c *compiler) compose() *Fleet {
 	if !c.devicesOf(f) {
 		return f
 	}
+	f.Mesh = c.mesh
 	c.hostsOf(f)
 	if c.full() {
 		return f
@@ -429,6 +431,7 @@ func (f *Fleet) stripsRetired(p *Port) bool {
 // hostsOf lists the hosts.
 func (c *compiler) hostsOf(f *Fleet) {
 	f.index.hosts = make(map[string]int, len(c.hosts))
+	addresses := make(map[netip.Addr]int)
 	f.Hosts = slices.Grow(f.Hosts, len(c.hosts))
 	at := make([]originID, 0, len(c.hosts)) // of f.Hosts
 	for _, h := range c.hosts {
@@ -439,6 +442,13 @@ func (c *compiler) hostsOf(f *Fleet) {
 		}
 		if _, device := f.index.devices[h.Name]; device {
 			c.errorf(h.at, "", "host %s: a device has this name", h.Name)
+		}
+		if h.Address != "" {
+			ip := netip.MustParseAddr(h.Address).Unmap()
+			if first, twice := addresses[ip]; twice {
+				c.errorf(h.at, "the other is "+c.where(at[first], h.at), "host %s: address: %s is that of host %s, too", h.Name, h.Address, f.Hosts[first].Name)
+			}
+			addresses[ip] = len(f.Hosts)
 		}
 		f.index.hosts[h.Name] = len(f.Hosts)
 		f.Hosts, at = append(f.Hosts, h.Host), append(at, h.at)

@@ -29,6 +29,7 @@ type fileKeys struct {
 	Facts     factsMap     `key:"facts" doc:"What was measured on models of switches, by names that devices give; csig qualify writes them."`
 	Devices   []deviceKeys `key:"devices" doc:"The switches."`
 	Hosts     hostList     `key:"hosts" doc:"The ends of the network."`
+	Mesh      *Mesh        `key:"mesh,quiet" doc:"How the hosts with CSIG and an address probe each other."`
 	Links     string       `key:"links" is:"links" doc:"The cables: \"leaf1:swp49 - spine1:swp1\", one an entry or one a line."`
 }
 

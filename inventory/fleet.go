@@ -3,6 +3,8 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ type Fleet struct {
 	VLANTPIDs []uint16 // TPIDs of the domain's ordinary VLANs, none of them CSIG's
 	Devices   []Device
 	Hosts     []Host // those that the file describes
+	Mesh      *Mesh  // how hosts probe each other; nil: they do not
 
 	index    *index // of a fleet that was read
 	warnings Errors
@@ -143,12 +146,42 @@ type Host struct {
 	MTU  int    `key:"mtu" is:"mtu" doc:"Of its network card, in bytes."` // 0: unknown
 	CSIG bool   `key:"csig" doc:"Whether it reads and writes the tag."`
 
+	// Address is an IP address, IPv4 or IPv6: "" where it takes no part in a mesh.
+	Address string `key:"address" is:"ips" doc:"The IP address that other hosts reach it at; csig mesh needs it."`
+
 	// Interface is the network card that csig may send probes from, and take
 	// them in at: "" for none. The host is this machine where it is Local, or
 	// the network namespace NetNS, a path, of this machine.
 	Interface string `key:"interface" is:"interface" doc:"The network card that csig apply --probe sends from and listens at."`
 	Local     bool   `key:"local" doc:"It is the machine that csig runs on."`
 	NetNS     string
+}
+
+// Mesh is how the hosts with CSIG and an address probe each other.
+type Mesh struct {
+	Key       Secret        `key:"key,need" hint:"say where it is, e.g. {file: /etc/csig/mesh.key}; any text of 16 bytes or more, the same for all hosts" doc:"What hosts sign their answers with: one for all."`
+	Port      uint16        `key:"port" is:"port" default:"9917" doc:"UDP, of all hosts; 9917 unless given."`
+	Interval  time.Duration `key:"interval" range:"100ms 1m" default:"1s" doc:"A host probes each of its peers once in this time; 1s unless given."`
+	Collector string        `key:"collector" is:"line 300" doc:"Where the hosts send what they find, as ADDRESS:PORT: a csig-controller with --mesh, or one of them with --collect."`
+}
+
+// Check wants a port with the collector's address.
+func (k *Mesh) Check(m Mapping) {
+	if k.Collector == "" {
+		return
+	}
+	if ip, port, err := net.SplitHostPort(k.Collector); err != nil || ip == "" || checkAddress(ip) != nil || parsePort(port) == 0 {
+		m.WrongValue("collector", "e.g. 192.0.2.7:9918, or [2001:db8::7]:9918", "collector: want an address and a port")
+		k.Collector = ""
+	}
+}
+
+func parsePort(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Support is a level of support for the tag (draft-00 §6.2).

@@ -41,6 +41,13 @@ func (f *Fleet) Hash() string {
 			w.text("interface", host.Interface, host.NetNS)
 			w.yes(host.Local)
 		}
+		if host.Address != "" { // the same
+			w.text("address", host.Address)
+		}
+	}
+	if f.Mesh != nil {
+		w.text("mesh")
+		w.value(reflect.ValueOf(f.Mesh).Elem())
 	}
 	if len(f.Policy.Retired) > 0 { // so that fleets without any keep the hash they had
 		w.text("retired")

@@ -114,6 +114,8 @@ func namedKind(is, argument string) *kind {
 		return asText(textForm(""), checked(notAddress))
 	case "addresses":
 		return asText(textForm(""), (*reader).addresses)
+	case "ips":
+		return asText(textForm(""), ranged(notIP))
 	case "path":
 		return asText(stringForm("^/"), (*reader).path)
 	case "paths":

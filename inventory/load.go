@@ -149,6 +149,8 @@ type compiler struct {
 	policy, vlans           ast.Node
 	profileFile, policyFile *part
 	vlansFile, defaultsFile *part
+	meshFile                *part
+	mesh                    *Mesh
 	waiting                 []*part // files seen before there was a profile
 	defaults                *layered[deviceKeys]
 	groups                  map[string]*group
@@ -307,6 +309,12 @@ func (c *compiler) head(p *part) {
 	}
 	if n := once("vlan_tpids", &c.vlansFile); n != nil {
 		c.vlans = n
+	}
+	if n := once("mesh", &c.meshFile); n != nil {
+		c.mesh = &Mesh{}
+		if _, ok := p.readKeys(n, "mesh", c.mesh); !ok {
+			c.mesh = nil
+		}
 	}
 	once("defaults", &c.defaultsFile)
 	if n := p.get("facts"); n != nil {

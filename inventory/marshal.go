@@ -34,7 +34,7 @@ func Show(f *Fleet) ([]byte, error) {
 	policy.Estimator = estimatorKey(policy.Estimator, Estimator{})
 	file := fileKeys{
 		Format: Format, Profile: profileKeysOf(&f.Profile),
-		Policy: &policy,
+		Policy: &policy, Mesh: f.Mesh,
 	}
 	if !slices.Equal(f.VLANTPIDs, defaultVLANTPIDs[:]) {
 		file.VLANTPIDs = &f.VLANTPIDs

@@ -264,7 +264,7 @@ func TestHash(t *testing.T) {
 		s := Secret{Env: "A"}
 		return &Fleet{
 			Policy: Policy{Retired: []RetiredTPID{{0x9902, false}}, OnStale: Conservative, Schedule: "x", Estimator: Estimator{EWMA, 1}, Damping: Damping{1, 1000}}, VLANTPIDs: []uint16{0x8100},
-			Hosts: []Host{{Name: "h", MTU: 1}},
+			Hosts: []Host{{Name: "h", MTU: 1}}, Mesh: &Mesh{Key: s},
 			Devices: []Device{{
 				Name: "d", Platform: "p", Address: "a", Tags: []string{"t"}, Level: Level{LevelNative, "r", "0123456789ab"}, Facts: exampleFacts(),
 				Management: Management{SSH: &SSH{Passphrase: s, Password: s, Sudo: &Sudo{Password: s}}, Daemon: &Daemon{}, Own: ownOfAll()}, Estimator: Estimator{EWMA, 1},

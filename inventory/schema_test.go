@@ -127,7 +127,7 @@ func TestSchemaAndReaderAgreeOnKeys(t *testing.T) {
 	rows := []struct{ name, text string }{
 		{"the file", "x: 1\n"}, {"profile", "profile: {x: 1}\n"}, {"policy", "policy: {x: 1}\n"}, {"defaults", "defaults: {x: 1}\n"},
 		{"group", "groups: {a: {x: 1}}\n"}, {"device", "devices: [{name: a, x: 1}]\n"}, {"host", "hosts: [{name: a, x: 1}]\n"},
-		{"facts", "facts: {a: {x: 1}}\n"},
+		{"facts", "facts: {a: {x: 1}}\n"}, {"mesh", "mesh: {key: {env: A}, x: 1}\n"},
 		{"port", "devices: [{name: a, ports: [{name: b, x: 1}]}]\n"}, {"ssh", "defaults: {management: {ssh: {user: a, x: 1}}}\n"},
 		{"counters", "defaults: {counters: {x: 1}}\n"}, {"snmp", "defaults: {counters: {snmp: {version: 3, x: 1}}}\n"},
 		{"gnmi", "defaults: {counters: {gnmi: {x: 1}}}\n"}, {"tls", "defaults: {counters: {gnmi: {tls: {x: 1}}}}\n"}, {"secret", "defaults: {counters: {gnmi: {password: {x: 1}}}}\n"},

@@ -254,9 +254,17 @@ func (r *reader) host(n ast.Node, index int) {
 		r.errorf(nameNode, "give each its own", "%s: management: netns: %d namespaces for %d hosts", what, len(spaces), len(names))
 		spaces = nil
 	}
+	addresses := expandRead(keys.Address)
+	if len(addresses) > 0 && len(names) > 0 && len(addresses) != len(names) {
+		r.errorf(m.get("address"), "use a range, e.g. 192.0.2.[1-4], or an entry for each host", "%s: address: %d addresses for %d hosts", what, len(addresses), len(names))
+		addresses = nil
+	}
 	for i, name := range names {
 		one := keys.Host
-		one.Name = name
+		one.Name, one.Address = name, ""
+		if len(addresses) > 0 {
+			one.Address = addresses[i]
+		}
 		if len(spaces) > 0 {
 			one.NetNS = spaces[min(i, len(spaces)-1)]
 		}

@@ -78,6 +78,13 @@ func notAddress(text string, quote func(string) string) (problem, hint string) {
 	return fmt.Sprintf("%s %v", quote(text), err), hint
 }
 
+func notIP(text string, quote func(string) string) (problem, hint string) {
+	if ip, err := netip.ParseAddr(text); err != nil || ip.Zone() != "" || checkAddress(text) != nil {
+		return quote(text) + " is not the IP address of a host", "e.g. 192.0.2.7 or 2001:db8::7, or 192.0.2.[1-4] for four hosts"
+	}
+	return "", ""
+}
+
 // addresses reads one address for each device.
 func (r *reader) addresses(n ast.Node, what string) (string, bool) {
 	if text, ok := scalar(n); !ok || !strings.ContainsAny(text, "[]") || checkAddress(text) == nil {

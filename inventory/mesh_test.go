@@ -1,0 +1,35 @@
+package inventory
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// TestMesh reads how hosts probe each other, and writes it again.
+func TestMesh(t *testing.T) {
+	f := parse(t, good+`hosts:
+  - {name: "gpu-[1-2]", csig: true, address: "192.0.2.[8-9]"}
+  - {name: old, address: 2001:db8::7}
+  - h1
+mesh: {key: {command: [pass, mesh]}, collector: "[2001:db8::7]:9918"}
+`)
+	for name, want := range map[string]string{"gpu-1": "192.0.2.8", "gpu-2": "192.0.2.9", "old": "2001:db8::7", "h1": ""} {
+		if h, known := f.Host(name); !known || h.Address != want {
+			t.Errorf("%s: %+v, want the address %q", name, h, want)
+		}
+	}
+	if m := f.Mesh; m == nil || m.Port != 9917 || m.Interval != time.Second || m.Collector != "[2001:db8::7]:9918" || m.Key.Command[1] != "mesh" {
+		t.Errorf("mesh: %+v", m)
+	}
+	if s := f.WithoutArguments().Mesh.Key.Command[1]; s == "mesh" || f.Mesh.Key.Command[1] != "mesh" {
+		t.Errorf("the arguments of the key's command: %q and %q", s, f.Mesh.Key.Command)
+	}
+	if s := f.Secrets(); len(s) != 1 || s[0].String() != "command:pass" {
+		t.Errorf("its secrets are %v", s)
+	}
+	text, err := Marshal(f)
+	if err != nil || !bytes.Contains(text, []byte("address: \"2001:db8::7\"")) || !bytes.Contains(text, []byte(`collector: "[2001:db8::7]:9918"`)) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
