@@ -23,7 +23,7 @@ type hardware struct {
 
 	mu   sync.Mutex
 	busy int         // bytes of a frame of its load; 0: a short one
-	sent []sentFrame // to port 2, the newest of them
+	sent []sentFrame // by the switch out of port 2, the newest of them
 }
 
 // sentFrame is a frame that was sent out of a port.
@@ -35,7 +35,7 @@ type sentFrame struct {
 // onWire is what a frame takes beside its bytes: check sum, preamble, gap.
 const onWire = 24
 
-// note has a frame among those that were sent to port 2.
+// note has a frame among those that have left port 2.
 func (h *hardware) note(bytes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +53,7 @@ func (h *hardware) setLoad(bytes int) {
 	h.busy = bytes
 }
 
-// least is the fewest bits that were sent to port 2 in any time of that length that began since then.
+// least is the fewest bits that have left port 2 in any time of that length that began since then.
 func (h *hardware) least(since time.Time, length time.Duration) (least uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,12 +99,12 @@ func proxyIn(t *testing.T, host *fabric.Node, o oftest.Options) (p *oftest.Proxy
 // traffic sends some frames to port 2 until the test ends: of a switch that may have a cache,
 // counters that rest say nothing.
 func (h *hardware) traffic() {
+	h.sw.Ports[1].Left(func(frame []byte) { h.note(len(frame)) })
 	every(h.t, 20*time.Millisecond, func(int) {
 		h.mu.Lock()
 		size := max(60, h.busy)
 		h.mu.Unlock()
 		h.sw.Ports[2].Send(append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0x88, 0xb5}, make([]byte, size-14)...))
-		h.note(size)
 	})
 }
 
@@ -116,9 +116,6 @@ func (h *hardware) leaves(to int) int {
 	binary.BigEndian.PutUint32(f[len(f)-4:], h.seq)
 	h.sw.Settled()
 	h.sw.Ports[0].Send(f)
-	if to == 2 {
-		h.note(len(f))
-	}
 	for {
 		b := h.sw.Ports[to-1].Receive(patience)
 		switch {

@@ -374,8 +374,9 @@ type Wire struct {
 	c     net.Conn
 
 	mu     sync.Mutex
-	frames [][]byte      // that have come and were not received, without a bound
-	came   chan struct{} // one where there may be some
+	left   func(frame []byte) // of Left; nil: none
+	frames [][]byte           // that have come and were not received, without a bound
+	came   chan struct{}      // one where there may be some
 }
 
 // AddWire adds a port to a bridge of a Dummy switch, with an OpenFlow number.
@@ -417,9 +418,20 @@ func (w *Wire) listen(c net.Conn) {
 		}
 		w.mu.Lock()
 		w.frames = append(w.frames, frame)
+		left := w.left
 		w.mu.Unlock()
+		if left != nil {
+			left(frame)
+		}
 		w.wake()
 	}
+}
+
+// Left has f called with each frame at the time when the switch has sent it.
+func (w *Wire) Left(f func(frame []byte)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = f
 }
 
 // Send gives frames to the switch.
