@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -30,12 +31,21 @@ type ListenerConfig struct {
 	Warn   func(format string, args ...any)
 
 	Handler http.Handler // of requests without a body: those that have one are refused
+
+	// Body reports whether a request has a body that Handler may want, which it reads with ReadBody; nil: none has.
+	Body func(*http.Request) bool
+}
+
+// ReadBody reads the body of a request, of so many bytes at most.
+func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	wantBody(w, r)
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 }
 
 // ListenTCP opens a listener. Who may connect is known then: with TLS a client has a certificate
 // from TLS.CA, or Login.
 func ListenTCP(cfg ListenerConfig) (*Listener, error) {
-	l := &Listener{http: newHTTP(cfg.Handler, nil)}
+	l := &Listener{http: newHTTP(cfg.Handler, cfg.Body)}
 	if cfg.TLS.Cert != "" {
 		l.tls = &serverTLS{files: cfg.TLS, access: cfg.Access, log: cfg.Warn, seen: cfg.TLS.states(), login: cfg.Login, protos: []string{"h2", "http/1.1"}}
 		var err error
@@ -88,6 +98,14 @@ func (l *Listener) Close() error {
 
 // Names reports whether a host is one of the certificate's.
 func (l *Listener) Names(host string) bool { return l.tls != nil && l.tls.names(host) }
+
+// NamesOf are the names of the certificate that a request comes with, as TLSAccess compares them.
+func (l *Listener) NamesOf(r *http.Request) []string {
+	if l.tls == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil
+	}
+	return certificateNames(r.TLS.PeerCertificates[0])
+}
 
 // Reads reports whether a request comes with a certificate that may read, and who that is, or why not.
 func (l *Listener) Reads(r *http.Request) (who string, err error) {

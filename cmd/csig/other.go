@@ -37,3 +37,5 @@ func pathProber(*inventory.Fleet) rollout.PathProber {
 func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
 
 func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
+
+func meshRun(*cobra.Command, *meshOptions) error { return device.NeedsLinux("mesh run") }

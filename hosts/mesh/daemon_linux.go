@@ -1,0 +1,222 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// DaemonConfig is what csig mesh run does on one host.
+type DaemonConfig struct {
+	Fleet   *inventory.Fleet // with a Mesh
+	Host    *inventory.Host  // this machine
+	Key     string
+	Rate    uint64       // bit/s that probes and answers may take at most; 0: a thousandth of the link
+	Collect bool         // this host is the collector, too, at the port of the mesh's collector
+	Socket  string       // unix socket for csig mesh status, where Collect
+	TLS     api.TLSFiles // towards the other hosts; empty: rows stay here
+	Read    []string     // names of certificates that may read the status
+	Log     *logrus.Entry
+}
+
+// Bits that a trial with a peer takes on a wire, in one direction: its probes and the answers to the peer's.
+const trialBits = 3 * 8 * (2*(18+headIPv6+headUDP+24) + probeSize + longestAnswer)
+
+// Interval is how often each peer is probed, so that probes and answers stay below a rate.
+func Interval(want time.Duration, peers int, rate uint64) time.Duration {
+	return max(want, time.Duration(float64(min(peers, MostPeers)*trialBits)/float64(max(rate, 1))*float64(time.Second)))
+}
+
+// LinkSpeed is what a network interface reports, in bit/s; 0 where it does not.
+func LinkSpeed(name string) uint64 {
+	text, err := os.ReadFile(filepath.Join("/sys/class/net", name, "speed"))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return uint64(n) * 1_000_000
+}
+
+// unknownSpeed is that of a link that reports none.
+const unknownSpeed = 1_000_000_000
+
+// Run probes, answers and collects until ctx ends.
+func Run(ctx context.Context, cfg DaemonConfig) error {
+	self := netip.MustParseAddr(cfg.Host.Address).Unmap()
+	mesh := cfg.Fleet.Mesh
+	sockets, err := OpenSockets(&cfg.Fleet.Profile, self, mesh.Port)
+	if err != nil {
+		return err
+	}
+	defer sockets.Close()
+	p := Config{Self: cfg.Host.Name, CSIG: cfg.Host.CSIG, Profile: &cfg.Fleet.Profile, Signals: Signals(&cfg.Fleet.Profile), Key: []byte(cfg.Key), Packets: sockets}
+	for i := range cfg.Fleet.Hosts {
+		h := &cfg.Fleet.Hosts[i]
+		if h.Address == "" || h.Name == cfg.Host.Name {
+			continue
+		}
+		addr := netip.MustParseAddr(h.Address).Unmap()
+		if addr.Is4() != self.Is4() {
+			cfg.Log.WithField("peer", h.Name).Warn("the peer has an address of another family: it is not probed")
+			continue
+		}
+		p.Peers = append(p.Peers, Peer{Name: h.Name, Addr: addr, CSIG: h.CSIG})
+	}
+	rate := cfg.Rate
+	if rate == 0 {
+		own, err := interfaceOf(self)
+		if err != nil {
+			return err
+		}
+		speed := LinkSpeed(own.Name)
+		if speed == 0 {
+			speed = unknownSpeed
+			cfg.Log.WithField("interface", own.Name).Warn("the interface reports no speed: taken for 1 Gbit/s; give --rate")
+		}
+		rate = speed / 1000
+	}
+	p.Interval = Interval(mesh.Interval, len(p.Peers), rate)
+	prober, err := NewProber(p)
+	if err != nil {
+		return err
+	}
+	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "peers": len(p.Peers), "interval": p.Interval.String()}).Info("mesh runs")
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts []func() error
+	var collector *Collector
+	if cfg.Collect {
+		collector = NewCollector(cfg.Fleet)
+		listeners, err := cfg.listen(collector)
+		if err != nil {
+			return err
+		}
+		for _, l := range listeners {
+			defer l.Close()
+			parts = append(parts, func() error { return l.Serve(log.New(io.Discard, "", 0)) })
+		}
+	}
+	parts = append(parts,
+		func() error { return sockets.Receive(ctx, prober) },
+		func() error { return prober.Run(ctx) },
+		func() error { return cfg.report(ctx, prober, collector) })
+	for _, part := range parts {
+		go func() { cancel(part()) }()
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// listen opens where the collector answers: everyone who may open the socket reads there, and over TLS hosts
+// send their rows.
+func (cfg *DaemonConfig) listen(c *Collector) (out []*api.Listener, err error) {
+	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o755); err != nil {
+		return nil, fmt.Errorf("--socket %s: %w", cfg.Socket, err)
+	}
+	_ = os.Remove(cfg.Socket)
+	unix, err := net.Listen("unix", cfg.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("--socket %s: %w", cfg.Socket, err)
+	}
+	own, err := api.ListenTCP(api.ListenerConfig{Flag: "--socket", On: unix, Conns: 64, Handler: Handler(c, nil)})
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, own)
+	if cfg.TLS.Cert == "" {
+		return out, nil
+	}
+	_, port, _ := net.SplitHostPort(cfg.Fleet.Mesh.Collector)
+	var rows *api.Listener
+	rows, err = api.ListenTCP(api.ListenerConfig{
+		Flag: "--collect", Addr: ":" + port, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Conns: 2048, Warn: cfg.Log.Warnf,
+		Handler: Handler(c, func(r *http.Request) []string { return rows.NamesOf(r) }), Body: HasBody,
+	})
+	if err != nil {
+		return nil, errors.Join(err, own.Close())
+	}
+	return append(out, rows), nil
+}
+
+// report hands rows on, MostRows a second at most.
+func (cfg *DaemonConfig) report(ctx context.Context, p *Prober, c *Collector) error {
+	var client *http.Client
+	if c == nil && cfg.Fleet.Mesh.Collector != "" && cfg.TLS.Cert != "" {
+		tls, err := cfg.TLS.Client(collectorName(cfg.Fleet))
+		if err != nil {
+			return err
+		}
+		client = &http.Client{Transport: &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}, Timeout: 10 * time.Second}
+	}
+	every := max(time.Second, cfg.Fleet.Mesh.Interval)
+	for {
+		if err := wait(ctx, every); err != nil {
+			return err
+		}
+		r := Report{Format: RowsFormat, Host: cfg.Host.Name, Rows: p.Rows(int(MostRows * every / time.Second)), Counts: p.Counts()}
+		var err error
+		switch {
+		case c != nil:
+			err = c.Add(cfg.Host.Name, &r)
+		case client != nil:
+			err = send(ctx, client, cfg.Fleet.Mesh.Collector, &r)
+		}
+		if err != nil && ctx.Err() == nil {
+			cfg.Log.WithError(err).Warn("the collector does not take the rows")
+		}
+	}
+}
+
+// collectorName is the name in the collector's certificate: that of a host where it is one of the mesh.
+func collectorName(f *inventory.Fleet) string {
+	name, _, _ := net.SplitHostPort(f.Mesh.Collector)
+	for i := range f.Hosts {
+		if f.Hosts[i].Address == name {
+			return f.Hosts[i].Name
+		}
+	}
+	return name
+}
+
+func send(ctx context.Context, client *http.Client, addr string, r *Report) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr+RowsPath, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+	if resp.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("%s: %s", resp.Status, untrusted.Text(string(said), 300))
+	}
+	return nil
+}
