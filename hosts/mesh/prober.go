@@ -113,12 +113,12 @@ const tagged = 1 // the place of the tagged probe of a trial
 
 // pair is what is known of the way to a peer.
 type pair struct {
-	tags    bool       // tagged probes are sent
-	retry   time.Time  // when they are sent again, after they were dropped
-	trials  int        // so far
-	inARow  [Ports]int // tagged probes lost whose twins arrived
-	silence int        // trials in a row without an answer
-	paths   []*path    // by port and signal
+	tags    bool           // tagged probes are sent
+	retry   time.Time      // when they are sent again, after they were dropped
+	trials  int            // so far
+	inARow  [Ports + 1]int // tagged probes lost whose twins arrived, by source port and of all
+	silence int            // trials in a row without an answer
+	paths   []*path        // by port and signal
 }
 
 // path is what is known of a pair by one source port and one signal, since its last row was taken.
@@ -259,7 +259,7 @@ func (p *Prober) judge(t *trial, now time.Time) {
 	}
 	if !back {
 		if one.silence++; one.silence >= lostInARow {
-			one.tags, one.retry, one.inARow = false, time.Time{}, [Ports]int{}
+			one.tags, one.retry, one.inARow = false, time.Time{}, [Ports + 1]int{}
 			for _, other := range one.paths {
 				other.row.State, other.read = StateUnreachable, time.Time{}
 			}
@@ -288,15 +288,17 @@ func (p *Prober) judgeTagged(t *trial, one *pair, to *path, now time.Time) {
 	row.Tagged++
 	if t.answered[tagged].IsZero() {
 		row.TaggedLost++
-		if one.inARow[t.port]++; one.inARow[t.port] >= lostInARow && one.tags {
-			one.tags, one.retry, one.inARow = false, now.Add(tryAgain), [Ports]int{}
+		one.inARow[t.port]++
+		one.inARow[Ports]++
+		if slices.Max(one.inARow[:]) >= lostInARow && one.tags {
+			one.tags, one.retry, one.inARow = false, now.Add(tryAgain), [Ports + 1]int{}
 			for _, other := range one.paths {
 				other.row.State, other.read, other.fresh = StateDropsTags, time.Time{}, true
 			}
 		}
 		return
 	}
-	one.inARow[t.port] = 0
+	one.inARow[t.port], one.inARow[Ports] = 0, 0
 	to.compare(t)
 	if !t.tag.Valid {
 		row.State, to.read = StateNotCapable, time.Time{}
