@@ -299,7 +299,26 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 	f.Devices[6].Ports[1].Action = vlanrules.Passthrough
+	paths := f.Paths()
 	for _, pair := range [][2]string{{"h-0-0", "h-1-2"}, {"h-3-1", "h-0-0"}, {"h-0-0", "h-0-1"}, {"h-2-2", "h-3-0"}, {"h-0-0", "h-2-0"}, {"h-3-0", "twin"}, {"h-0-0", "twin"}, {"twin", "h-1-0"}} {
+		passed := make(map[int]map[PortRef]bool)
+		for _, path := range shortest(f, pair[0], pair[1]) {
+			for hop, s := range path {
+				if passed[hop] == nil {
+					passed[hop] = make(map[PortRef]bool)
+				}
+				passed[hop][s.ref] = true
+			}
+		}
+		hops, err := paths.Hops(pair[0], pair[1])
+		if err != nil || len(hops) != len(passed) {
+			t.Fatalf("%v: %v (%v), want %v", pair, hops, err, passed)
+		}
+		for hop, ports := range hops {
+			if len(ports) != len(passed[hop]) || slices.ContainsFunc(ports, func(r PortRef) bool { return !passed[hop][r] }) {
+				t.Errorf("%v, hop %d: got %v, want %v", pair, hop, ports, passed[hop])
+			}
+		}
 		for lm := range uint16(7) {
 			want := make(map[PortRef]bool)
 			for _, path := range shortest(f, pair[0], pair[1]) {

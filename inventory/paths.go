@@ -282,3 +282,37 @@ func (t *graph) openPairs(lm []uint16, out *Ambiguity) {
 		}
 	}
 }
+
+// Paths finds the shortest paths through a fleet. It is for one goroutine at a time.
+type Paths struct{ t *graph }
+
+// Paths looks at the fleet's links once: the fleet is not to change while they are in use.
+func (f *Fleet) Paths() *Paths { return &Paths{newGraph(f)} }
+
+// Hops are the egress ports on the shortest paths from one host or device to another, by the hop at which a
+// frame passes them, and in the order of the fleet. Where a hop has one port every frame passes it. Errors as
+// of Candidates.
+func (p *Paths) Hops(from, to string) ([][]PortRef, error) {
+	on, err := p.t.between(from, to)
+	if err != nil {
+		return nil, err
+	}
+	starts, _, err := p.t.ends("from", from)
+	if err != nil {
+		return nil, err
+	}
+	var hops [][]PortRef
+	ahead := p.t.distances(starts, false)
+	for n, passed := range on {
+		if !passed {
+			continue
+		}
+		i := p.t.owner[n]
+		d := &p.t.f.Devices[i]
+		for int(ahead[i]) >= len(hops) {
+			hops = append(hops, nil)
+		}
+		hops[ahead[i]] = append(hops[ahead[i]], PortRef{d.Name, d.Ports[n-p.t.first[i]].Name})
+	}
+	return hops, nil
+}
