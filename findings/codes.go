@@ -139,3 +139,17 @@ var (
 	NotCounted     = code("not-counted", "a per-frame signal of the profile cannot be read from counters")
 	SelfTest       = code("self-test", "the self-test of the data plane: its verdict")
 )
+
+// What the hosts of a mesh find.
+var (
+	MeshDropsTags  = code("mesh-drops-tags", "probes with a tag are lost between hosts, and those without arrive")
+	MeshStripsTags = code("mesh-strips-tags", "tags are taken off between hosts that are to have them")
+	MeshDelaysTags = code("mesh-delays-tags", "probes with a tag are delayed, and those without are not")
+	MeshReorders   = code("mesh-reorders-tags", "probes with a tag and without change places on their way")
+	MeshStale      = code("mesh-stale", "tags say that a switch has no current signal")
+	MeshOffPath    = code("mesh-off-path", "a tag has the locator of a port that is on no shortest path by the fleet file")
+	MeshNamesIdle  = code("mesh-names-idle", "hosts read less bandwidth at a port than its agent writes")
+	MeshMissesFull = code("mesh-misses-full", "hosts read more bandwidth than the agent of a port on their way writes")
+	MeshNoAgent    = code("mesh-no-agent", "the agent of a switch between hosts does not answer, or completes no cycle")
+	MeshHostSilent = code("mesh-host-silent", "a host of the mesh sends no rows")
+)

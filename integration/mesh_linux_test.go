@@ -8,12 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // clos is a leaf-spine fabric of kernel switches with an agent each. Every host, and every switch, has a spine of
@@ -141,7 +146,7 @@ func newClos(t *testing.T, leaves, spines, each int) *clos {
 	}
 	c.text = "format: csig.fleet/v1\nprofile:\n  name: clos\n  tpid: 0x9900\n  interval: 100ms\n  signals:\n    abw: {buckets: log-100M}\n    abwc: {buckets: log}\ndevices:\n"
 	for _, name := range slices.Sorted(maps.Keys(c.switches)) {
-		c.text += "  - name: " + name + "\n    platform: linux\n    ports:\n" + strings.Join(peers[name], "")
+		c.text += "  - name: " + name + "\n    platform: linux\n    management: {daemon: {socket: " + filepath.Join(c.dir, name+".sock") + "}}\n    ports:\n" + strings.Join(peers[name], "")
 	}
 	writeFile(t, filepath.Join(c.dir, "mesh.key"), []byte("the key of a mesh, of a test\n"))
 	c.text += "mesh: {key: {file: " + filepath.Join(c.dir, "mesh.key") + "}, interval: 250ms, collector: \"10.0.0.1:9918\"}\nhosts:\n"
@@ -176,7 +181,7 @@ func (c *clos) startMesh() {
 		writeFile(c.t, file, []byte(strings.Replace(c.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: eth0,", 1)))
 		args := []string{"mesh", "run", "-i", file, "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA}
 		if i == 0 {
-			args = append(args, "--collect", "--socket", c.socket())
+			args = append(args, "--collect", "--agents", "--socket", c.socket())
 		}
 		launchIn(c.t, h.node.Command(csig, args...), c.socket())
 	}
@@ -198,6 +203,19 @@ func (c *clos) status() *mesh.Status {
 	return &s
 }
 
+// lm is the locator that a port writes for abwc.
+func (c *clos) lm(ref string) int {
+	c.t.Helper()
+	f, err := inventory.Parse("clos.yaml", []byte(c.text))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	device, port, _ := strings.Cut(ref, ":")
+	d, _ := f.Device(device)
+	p, _ := d.Port(port)
+	return int(p.LM[quantize.MinABWC])
+}
+
 // load has a port carry so many bit/s, from beside it.
 func (c *clos) load(ref string, bps uint64) {
 	c.t.Helper()
@@ -210,19 +228,134 @@ func (c *clos) load(ref string, bps uint64) {
 	}
 }
 
-// TestLongMesh has the hosts of a small fabric name the port that limits them.
-func TestLongMesh(t *testing.T) {
-	t.Parallel()
-	c := newClos(t, 2, 1, 2)
-	c.startAgents()
-	c.startMesh()
-	c.load("leaf1:up1", closSpeed*8/10)
+// bottleneck waits until the mesh names a port first.
+func (c *clos) bottleneck(ref string, pairs int, within time.Duration) (took time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	for {
+		s := c.status()
+		took = time.Since(began)
+		if s != nil && len(s.Bottlenecks) > 0 && slices.Equal(s.Bottlenecks[0].Ports, []string{ref}) && s.Bottlenecks[0].Pairs == pairs {
+			return took
+		}
+		if took > within {
+			c.t.Errorf("%s, which limits %d pairs, is not named first within %v: %s", ref, pairs, within, exits(c.t, 0, c.hosts[0].node.Command(csig, "mesh", "status", "--socket", c.socket(), "--matrix")))
+			return took
+		}
+		time.Sleep(50 * time.Millisecond) // between looks
+	}
+}
+
+// finds waits until the mesh has a finding at a place, or has it no more.
+func (c *clos) finds(code findings.Code, place string, has bool) (f mesh.Finding) {
+	c.t.Helper()
 	var s *mesh.Status
 	if !within(patience, func() bool {
-		s = c.status()
-		return s != nil && len(s.Bottlenecks) > 0 && slices.Equal(s.Bottlenecks[0].Ports, []string{"leaf1:up1"}) && s.Bottlenecks[0].Pairs == 4
+		if s = c.status(); s == nil {
+			return false
+		}
+		i := slices.IndexFunc(s.Findings, func(g mesh.Finding) bool { return g.Code == code && g.Place() == place })
+		if i >= 0 {
+			f = s.Findings[i]
+		}
+		return has == (i >= 0)
 	}) {
-		t.Fatalf("%+v", s)
+		c.t.Errorf("%s at %s: want %v; %+v", code, place, has, s.Findings)
 	}
-	t.Log(exits(t, 0, c.hosts[0].node.Command(csig, "mesh", "status", "--socket", c.socket())))
+	return f
+}
+
+// none waits until nothing is wrong.
+func (c *clos) none() {
+	c.t.Helper()
+	var s *mesh.Status
+	if !within(2*patience, func() bool { s = c.status(); return s != nil && len(s.Findings) == 0 }) {
+		c.t.Errorf("findings that stay: %+v", s.Findings)
+	}
+}
+
+// limited is how many pairs of hosts pass a port.
+func (c *clos) limited(ref string) (n int) {
+	each, spines := 0, 0
+	for name := range c.switches {
+		if strings.HasPrefix(name, "spine") {
+			spines++
+		}
+	}
+	for _, h := range c.hosts {
+		if h.leaf == c.hosts[0].leaf {
+			each++
+		}
+	}
+	for i, from := range c.hosts {
+		for j, to := range c.hosts {
+			spine := j%spines + 1
+			if i != j && (ref == fmt.Sprintf("%s:host%d", to.leaf, j%each+1) ||
+				from.leaf != to.leaf && (ref == fmt.Sprintf("%s:up%d", from.leaf, spine) || ref == fmt.Sprintf("spine%d:down%s", spine, to.leaf[len("leaf"):]))) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestLongMesh has 16 hosts of a fabric of six switches with 24 cables name what limits them, and what is wrong
+// between them.
+func TestLongMesh(t *testing.T) {
+	t.Parallel()
+	c := newClos(t, 4, 2, 4)
+	c.startAgents()
+	c.startMesh()
+	if !within(patience, func() bool { s := c.status(); return s != nil && s.States[mesh.StateCapable] == 16*15 }) {
+		t.Fatalf("%+v", c.status())
+	}
+	c.none()
+
+	age := time.Duration(c.status().OldestNS)
+	var all []time.Duration
+	for i, ref := range c.cables {
+		c.load(ref, closSpeed*8/10)
+		all = append(all, c.bottleneck(ref, c.limited(ref), 2*age))
+		c.load(ref, 0)
+		if i == 5 {
+			t.Log(exits(t, 0, c.hosts[0].node.Command(csig, "mesh", "status", "--socket", c.socket())))
+			t.Log(exits(t, 0, c.hosts[0].node.Command(csig, "mesh", "why", c.hosts[4].name, c.hosts[8].name, "--socket", c.socket())))
+		}
+	}
+	slices.Sort(all)
+	t.Logf("%d bottlenecks named first: median %v, the longest %v; a reading is up to %v old", len(all), all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), age)
+	c.none()
+
+	// A rule that is not csig's writes little bandwidth into every tag, beside csig's own.
+	leaf := c.switches["leaf2"]
+	lm := c.lm("leaf2:up1")
+	exits(t, 0, leaf.Command("nft", fmt.Sprintf("table netdev wrong { chain out { type filter hook egress device up1 priority 500; ether type 0x9900 @ll,112,3 1 @ll,112,16 set %#x; }; }", 1<<13|2<<7|lm)))
+	f := c.finds(findings.MeshNamesIdle, "leaf2:up1", true)
+	t.Logf("%+v", f)
+	exits(t, 0, leaf.Command("nft", "delete", "table", "netdev", "wrong"))
+	c.none()
+
+	// An agent stops: its rules expire, and its tags say so.
+	a := c.agents["leaf3"]
+	if err := a.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", c.finds(findings.MeshStale, "leaf3", true))
+	t.Logf("%+v", c.finds(findings.MeshNoAgent, "leaf3", true))
+	if err := a.signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.none()
+
+	// A switch drops tags.
+	exits(t, 0, c.switches["leaf4"].Command("nft", "table bridge drops { chain forward { type filter hook forward priority 0; ether type 0x9900 drop; }; }"))
+	t.Logf("%+v", c.finds(findings.MeshDropsTags, "leaf4", true))
+	if s := c.status(); s.States[mesh.StateCapable] != 12*11 {
+		t.Errorf("%v pairs, want those of twelve hosts capable", s.States)
+	}
+	if out := exits(t, 2, c.hosts[0].node.Command(csig, "mesh", "status", "--socket", c.socket(), "--check")); !strings.HasPrefix(out, "CRITICAL: csig mesh: leaf4: 108 pairs: ") {
+		t.Errorf("--check prints %s", out)
+	}
+	exits(t, 0, c.switches["leaf4"].Command("nft", "delete", "table", "bridge", "drops"))
+	c.none()
 }

@@ -8,20 +8,26 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 func newMesh() *cobra.Command {
 	return group("mesh", "Hosts probe each other, and name the bottlenecks between them", `  csig mesh run -i fleet.yaml
-  csig mesh status`, newMeshRun(), newMeshStatus())
+  csig mesh status
+  csig mesh why h1 h6`, newMeshRun(), newMeshStatus(), newMeshWhy())
 }
 
 // meshSocket is where a collector answers unless --socket says otherwise.
@@ -30,6 +36,7 @@ func meshSocket() string { return filepath.Join(vendors.AgentDir(), "mesh.sock")
 type meshOptions struct {
 	file, socket, rate string
 	collect, json      bool
+	agents             bool
 	tls                api.TLSFiles
 	read               []string
 	log                process.LogOptions
@@ -50,6 +57,7 @@ file's mesh section, with UDP datagrams with and without a tag.`,
 	f := cmd.Flags()
 	addFleet(cmd, &o.file)
 	f.BoolVar(&o.collect, "collect", false, "this host collects what all find out, at the port of the fleet file's mesh: collector")
+	f.BoolVar(&o.agents, "agents", false, "with --collect: compare what hosts read with what the agents say that the fleet file names (management: daemon)")
 	f.StringVar(&o.rate, "rate", "", "what probes and answers may take of the link, e.g. 1M (default: a thousandth of what it reports)")
 	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket for csig mesh status, with --collect")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate with this host's name (PEM)")
@@ -86,21 +94,136 @@ func localHost(f *inventory.Fleet) (*inventory.Host, error) {
 
 func newMeshStatus() *cobra.Command {
 	var o meshOptions
+	var watch, check, matrix bool
 	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Show the bottlenecks, by how many pairs of hosts they limit",
-		Example: `  csig mesh status`,
-		Args:    noArgs,
+		Use:   "status",
+		Short: "Show the bottlenecks, by how many pairs of hosts they limit",
+		Long: `Show which egress ports limit how many pairs of hosts, and what is wrong between
+them. A port limits a pair where at most half of its speed is left. The collector
+is the csig mesh run --collect of this machine, or the csig-controller --mesh.
+
+--check prints one line for a monitoring system: 0 nothing is wrong, 1 warnings, or a
+host is silent, 2 errors, or no collector answers, 3 unknown. Bottlenecks are no fault.`,
+		Example: `  csig mesh status
+  csig mesh status --watch
+  csig mesh status --matrix
+  csig mesh status --check
+  csig mesh status --json | jq '.bottlenecks[0].ports'`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := meshStatus(cmd.Context(), o.socket)
-			if err != nil {
+			if check {
+				return checkMesh(cmd, &o)
+			}
+			screen := newScreen(cmd.OutOrStdout())
+			for {
+				s := new(mesh.Status)
+				if err := askMesh(cmd.Context(), o.socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }); err != nil {
+					return err
+				}
+				err := error(nil)
+				switch {
+				case o.json:
+					err = printJSON(cmd.OutOrStdout(), s)
+				default:
+					err = screen.draw(meshText(s, screen.columns(), matrix), watch)
+				}
+				if err != nil || !watch {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return cmd.Context().Err()
+				case <-time.After(time.Second):
+				}
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
+	f.BoolVar(&watch, "watch", false, "show it again each second, until interrupted")
+	f.BoolVar(&check, "check", false, "print one line, and exit with 0, 1, 2 or 3 as monitoring plugins do")
+	f.BoolVar(&matrix, "matrix", false, fmt.Sprintf("show every pair, too, of up to %d hosts", mesh.MostMatrix))
+	cmd.MarkFlagsMutuallyExclusive("check", "watch")
+	cmd.MarkFlagsMutuallyExclusive("check", "matrix")
+	addJSON(cmd, &o.json)
+	return cmd
+}
+
+// meshCheck is a check as JSON.
+type meshCheck struct {
+	Format string       `json:"format"`
+	Result string       `json:"result"` // ok, warning, critical or unknown
+	Code   int          `json:"code"`   // the exit code
+	Why    string       `json:"why"`    // what the line of text has
+	Status *mesh.Status `json:"status"` // null where no collector answered
+}
+
+func checkMesh(cmd *cobra.Command, o *meshOptions) error {
+	s := new(mesh.Status)
+	err := askMesh(cmd.Context(), o.socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+	out := meshCheck{Format: "csig.mesh-check/v1", Status: s}
+	switch {
+	case errors.Is(err, errNoCollector):
+		out.Code, out.Why, out.Status = checkCritical, err.Error(), nil
+	case err != nil:
+		out.Code, out.Why, out.Status = checkUnknown, err.Error(), nil
+	default:
+		out.Code, out.Why = judgeMesh(s)
+	}
+	out.Result = strings.ToLower(checkWords[out.Code])
+	if o.json {
+		err = printJSON(cmd.OutOrStdout(), out)
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: csig mesh: %s\n", checkWords[out.Code], strings.ReplaceAll(out.Why, "\n", " "))
+	}
+	if err != nil || out.Code == checkOK {
+		return err
+	}
+	return &exitError{code: out.Code}
+}
+
+// judgeMesh is how well a mesh does, and a sentence with the worst first.
+func judgeMesh(s *mesh.Status) (code int, why string) {
+	var parts []string
+	for i := range s.Findings {
+		f := &s.Findings[i]
+		if c := map[findings.Level]int{findings.Error: checkCritical, findings.Warning: checkWarning}[f.Level]; c > code {
+			code = c
+		}
+		parts = append(parts, strings.TrimPrefix(f.Place()+": "+f.Reason, ": "))
+	}
+	head := meshSummary(s)
+	if len(s.Bottlenecks) > 0 {
+		b := &s.Bottlenecks[0]
+		head += fmt.Sprintf("; %s limits %s", strings.Join(b.Ports, " or "), count(b.Pairs, "pair"))
+	}
+	return code, strings.Join(append(parts, head), "; ")
+}
+
+func newMeshWhy() *cobra.Command {
+	var o meshOptions
+	cmd := &cobra.Command{
+		Use:   "why FROM TO",
+		Short: "Show what the way from one host to another has read, and when that changed",
+		Example: `  csig mesh why h1 h6
+  csig mesh why h1 h6 --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageError(cmd, "want two hosts, FROM and TO")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w := new(mesh.Why)
+			path := mesh.WhyPath + "?" + url.Values{"from": args[:1], "to": args[1:]}.Encode()
+			if err := askMesh(cmd.Context(), o.socket, path, w, func() (string, string) { return w.Format, mesh.WhyFormat }); err != nil {
 				return err
 			}
 			if o.json {
-				return printJSON(cmd.OutOrStdout(), s)
+				return printJSON(cmd.OutOrStdout(), w)
 			}
-			printMesh(cmd.OutOrStdout(), s)
-			return nil
+			_, err := io.WriteString(cmd.OutOrStdout(), meshWhyText(w))
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
@@ -108,26 +231,46 @@ func newMeshStatus() *cobra.Command {
 	return cmd
 }
 
-// maxMeshStatus bounds what a collector may answer, in bytes.
-const maxMeshStatus = 256 << 20
+var errNoCollector = errors.New("no collector answers")
 
-func meshStatus(ctx context.Context, socket string) (*mesh.Status, error) {
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+const (
+	maxMeshAnswer = 64 << 20 // bytes
+	meshWait      = 10 * time.Second
+)
+
+// askMesh asks the collector at a socket; formats are the answer's own and the one that is wanted.
+func askMesh(ctx context.Context, socket, path string, to any, formats func() (is, want string)) error {
+	ctx, cancel := context.WithTimeout(ctx, meshWait)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://mesh"+mesh.StatusPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://mesh"+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no collector answers at %s (%w): csig mesh run --collect has one", socket, errors.Unwrap(err))
+		return fmt.Errorf("%w at %s (%w): csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket", errNoCollector, socket, errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
-	var s mesh.Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxMeshStatus)).Decode(&s); err != nil || s.Format != mesh.StatusFormat {
-		return nil, fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", socket, mesh.StatusFormat)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMeshAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("the collector at %s: %w", socket, err)
+	case len(text) > maxMeshAnswer:
+		return fmt.Errorf("the collector at %s answers with more than %d MiB", socket, maxMeshAnswer>>20)
+	case resp.StatusCode != http.StatusOK:
+		var refused api.Error
+		if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
+			return errors.New(untrusted.Text(refused.Message, 500))
+		}
+		return fmt.Errorf("the collector at %s answers %s", socket, resp.Status)
 	}
-	return &s, nil
+	err = json.Unmarshal(text, to)
+	if is, want := formats(); err != nil || is != want {
+		return fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", socket, want)
+	}
+	return nil
 }

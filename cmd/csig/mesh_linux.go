@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 )
@@ -29,6 +33,11 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 	if cfg.Key, err = fleet.Mesh.Key.Resolve(cmd.Context()); err != nil {
 		return err
 	}
+	if o.collect && o.agents {
+		asked := newAgentsAsked(fleet)
+		defer asked.close()
+		cfg.Agents = asked.ask
+	}
 	log, end, err := o.log.Open()
 	if err != nil {
 		return err
@@ -39,4 +48,76 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 		return err
 	}
 	return nil
+}
+
+// agentsAsked asks the agents of a fleet again and again, by connections that stay.
+type agentsAsked struct {
+	fleet  *inventory.Fleet
+	opener *device.Opener
+
+	mu   sync.Mutex
+	open map[string]*device.Daemon
+}
+
+// agentWait is how long an agent may take to answer.
+const agentWait = 4 * time.Second
+
+func newAgentsAsked(f *inventory.Fleet) *agentsAsked {
+	return &agentsAsked{fleet: f, opener: device.NewOpener(f), open: make(map[string]*device.Daemon)}
+}
+
+// ask is the statuses of the devices whose agent the fleet file names; nil: it does not answer.
+func (a *agentsAsked) ask(ctx context.Context) map[string]*api.Status {
+	all, err := device.Each(ctx, a.fleet, 64, nil, func(d *inventory.Device) *api.Status {
+		if d.Management.Daemon == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, agentWait)
+		defer cancel()
+		return a.one(ctx, d.Name)
+	})
+	if err != nil {
+		return nil
+	}
+	for i := range a.fleet.Devices {
+		if d := &a.fleet.Devices[i]; d.Management.Daemon == nil {
+			delete(all, d.Name)
+		}
+	}
+	return all
+}
+
+func (a *agentsAsked) one(ctx context.Context, name string) *api.Status {
+	a.mu.Lock()
+	d := a.open[name]
+	a.mu.Unlock()
+	if d == nil {
+		t, err := a.opener.Open(ctx, name)
+		if err != nil {
+			return nil
+		}
+		var is bool
+		if d, is = t.(*device.Daemon); !is {
+			_ = t.Close()
+			return nil
+		}
+		a.mu.Lock()
+		a.open[name] = d
+		a.mu.Unlock()
+	}
+	s, err := d.Status(ctx)
+	if err != nil {
+		a.mu.Lock()
+		delete(a.open, name)
+		a.mu.Unlock()
+		_ = d.Close()
+		return nil
+	}
+	return s
+}
+
+func (a *agentsAsked) close() {
+	for _, d := range a.open {
+		_ = d.Close()
+	}
 }

@@ -30,7 +30,8 @@ type Collector struct {
 	changes ring
 	ways    ways
 	since   map[string]time.Time // of bottlenecks and findings that there are now, by their names
-	made    *Status              // the last one
+	agents  agentsSeen
+	made    *Status // the last one
 }
 
 // seen is when a host's rows came.

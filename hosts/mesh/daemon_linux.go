@@ -35,7 +35,13 @@ type DaemonConfig struct {
 	TLS     api.TLSFiles // towards the other hosts; empty: rows stay here
 	Read    []string     // names of certificates that may read the status
 	Log     *logrus.Entry
+
+	// Agents asks the agents of switches, where Collect; nil: nobody does. As Collector.Agents.
+	Agents func(ctx context.Context) map[string]*api.Status
 }
+
+// agentsEvery is how often agents are asked.
+const agentsEvery = 5 * time.Second
 
 // Bits that a trial with a peer takes on a wire, in one direction: its probes and the answers to the peer's.
 const trialBits = 3 * 8 * (2*(18+headIPv6+headUDP+24) + probeSize + longestAnswer)
@@ -118,6 +124,9 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 			parts = append(parts, func() error { return l.Serve(log.New(io.Discard, "", 0)) })
 		}
 	}
+	if cfg.Collect && cfg.Agents != nil {
+		parts = append(parts, func() error { return cfg.askAgents(ctx, collector) })
+	}
 	parts = append(parts,
 		func() error { return sockets.Receive(ctx, prober) },
 		func() error { return prober.Run(ctx) },
@@ -127,6 +136,15 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+func (cfg *DaemonConfig) askAgents(ctx context.Context, c *Collector) error {
+	for {
+		c.Agents(cfg.Agents(ctx))
+		if err := wait(ctx, agentsEvery); err != nil {
+			return err
+		}
+	}
 }
 
 // listen opens where the collector answers: everyone who may open the socket reads there, and over TLS hosts

@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // Where a collector answers.
 const (
 	RowsPath   = "/v1/mesh/rows" // POST: a Report
 	StatusPath = "/v1/mesh"      // GET: a Status
+	WhyPath    = "/v1/mesh/why"  // GET, with from and to: a Why
 
 	maxReport = 256 << 10 // bytes
 )
@@ -28,6 +30,15 @@ func Handler(c *Collector, names func(*http.Request) []string) http.Handler {
 	mux.HandleFunc("GET "+StatusPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(c.Status())
+	})
+	mux.HandleFunc("GET "+WhyPath, func(w http.ResponseWriter, r *http.Request) {
+		why, err := c.Why(r.URL.Query().Get("from"), r.URL.Query().Get("to"))
+		if err != nil {
+			api.WriteError(w, &vendors.PermanentError{Err: err})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(why)
 	})
 	mux.HandleFunc("POST "+RowsPath, func(w http.ResponseWriter, r *http.Request) {
 		body, err := api.ReadBody(w, r, maxReport)
@@ -45,7 +56,7 @@ func Handler(c *Collector, names func(*http.Request) []string) http.Handler {
 			err = c.Add(report.Host, &report)
 		}
 		if err != nil {
-			api.WriteError(w, err)
+			api.WriteError(w, &vendors.PermanentError{Err: err})
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

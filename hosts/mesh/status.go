@@ -20,6 +20,7 @@ type Status struct {
 	Hosts       []Host         `json:"hosts"`
 	States      map[string]int `json:"states"`      // how many pairs are in each
 	Bottlenecks []Bottleneck   `json:"bottlenecks"` // that limit the most pairs first
+	Findings    []Finding      `json:"findings"`    // the gravest first
 	Pairs       []Pair         `json:"pairs"`       // of up to MostMatrix hosts; of more none
 }
 
@@ -134,7 +135,6 @@ func (c *Collector) status(now time.Time) *Status {
 		}
 	}
 	for key, b := range limiting {
-		b.Since = c.began
 		if c.since["limits "+key].IsZero() {
 			c.since["limits "+key] = now
 		}
@@ -149,6 +149,9 @@ func (c *Collector) status(now time.Time) *Status {
 	slices.SortFunc(out.Bottlenecks, func(a, b Bottleneck) int {
 		return cmp.Or(cmp.Compare(b.Pairs, a.Pairs), cmp.Compare(a.S, b.S), slices.Compare(a.Ports, b.Ports), strings.Compare(a.Signal, b.Signal))
 	})
+	if out.Findings = c.judge(now); out.Findings == nil {
+		out.Findings = []Finding{}
+	}
 	return out
 }
 

@@ -1,0 +1,368 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// Finding is something wrong that hosts of a mesh have found.
+type Finding struct {
+	Code    findings.Code  `json:"code"`
+	Level   findings.Level `json:"severity"`
+	Device  string         `json:"device"` // switch or host; "" where several explain it
+	Ports   []string       `json:"ports"`
+	Reason  string         `json:"message"`
+	Pairs   int            `json:"pairs"`   // that have it; 0 where it is not about pairs
+	Example []string       `json:"example"` // FROM, TO of one
+	Since   time.Time      `json:"since"`   // as far as this collector has seen
+}
+
+// Place is where it is, "" where several switches explain it.
+func (f *Finding) Place() string {
+	return (&findings.Finding{Device: f.Device, Ports: f.Ports}).Place()
+}
+
+const (
+	mostPlaces = 4 // switches that a finding names
+
+	// Tagged probes are delayed where the median of the extra delay is more than this, and than half of the round trip.
+	delayed = 200 * time.Microsecond
+
+	leastTagged = 16 // probes before one in four is a finding
+)
+
+// pairRef is a pair by the numbers of its hosts.
+type pairRef struct{ from, to int }
+
+// agentsSeen are the last statuses of the switches' agents.
+type agentsSeen struct {
+	at   time.Time
+	byID map[string]*api.Status // by device; nil: asked, and it did not answer
+}
+
+// Agents tells the collector what the agents of switches say, by device; one that does not answer is nil. Those
+// that are not there were not asked.
+func (c *Collector) Agents(statuses map[string]*api.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agents = agentsSeen{time.Now(), statuses}
+}
+
+// judge is what is wrong, by what the pairs have found and what agents say.
+func (c *Collector) judge(now time.Time) (out []Finding) {
+	var capable, stale, dropped, stripped, late, reordered []pairRef
+	off := make(map[string][]pairRef) // by the ports that have the locator
+	read := make([]*least, len(c.ways.all)*len(c.signals))
+	for i := range c.hosts {
+		if !c.live(i, now) {
+			if !c.seen[i].at.IsZero() {
+				out = append(out, Finding{
+					Code: findings.MeshHostSilent, Level: findings.Warning, Device: c.hosts[i].Name, Ports: []string{}, Example: []string{},
+					Reason: fmt.Sprintf("it has sent no rows for %v: its pairs are unknown; look at csig mesh run there", now.Sub(c.seen[i].at).Round(time.Second)),
+				})
+			}
+			continue
+		}
+		for j := range c.hosts {
+			rec := c.known(i, j, now)
+			if rec == nil {
+				continue
+			}
+			ref := pairRef{i, j}
+			switch States[rec.state()] {
+			case StateDropsTags:
+				dropped = append(dropped, ref)
+			case StateNotCapable:
+				stripped = append(stripped, ref)
+			case StateCapable:
+				capable = append(capable, ref)
+			}
+			if extra := rec.extra(); extra > delayed && extra > rec.rtt/2 {
+				late = append(late, ref)
+			}
+			if rec.reordered.n >= leastTagged && bits.OnesCount64(rec.reordered.bits)*4 >= int(rec.reordered.n) {
+				reordered = append(reordered, ref)
+			}
+			if c.readings(ref, rec, now, read, off) {
+				stale = append(stale, ref)
+			}
+		}
+	}
+	add := func(code findings.Code, level findings.Level, pairs, fine []pairRef, reason string) {
+		if len(pairs) > 0 {
+			out = append(out, c.finding(code, level, pairs, fine, reason))
+		}
+	}
+	const look = "csig qualify proves a switch, csig assess names what is known of its platform"
+	add(findings.MeshDropsTags, findings.Error, dropped, capable, "probes with a tag are lost, and those without arrive; "+look)
+	add(findings.MeshStripsTags, findings.Warning, stripped, capable, "tags are taken off on the way: a port strips, or its switch is not set up yet (csig plan)")
+	add(findings.MeshDelaysTags, findings.Warning, late, without(capable, late), "probes with a tag are delayed, and those without are not; "+look)
+	add(findings.MeshReorders, findings.Warning, reordered, without(capable, reordered), "probes with a tag and without change places: a hash takes in the tag, or another queue; "+look)
+	add(findings.MeshStale, findings.Warning, stale, without(capable, stale), "the switch has no current signal: its agent is gone or stopped, or its counters do not come (csig status)")
+	for _, ports := range slices.Sorted(maps.Keys(off)) {
+		pairs := off[ports]
+		f := c.example(findings.MeshOffPath, findings.Error, pairs, "")
+		f.Reason = fmt.Sprintf("%s: their tags have the locator of %s, which is on no shortest path between them: a cable is not where the fleet file has it, or a rule is not csig's", pairsText(pairs), ports)
+		out = append(out, f)
+	}
+	return c.hold(append(out, c.askAgents(now, capable, read)...), now)
+}
+
+// least is the least that pairs read of a port.
+type least struct {
+	s     uint8
+	pairs []pairRef
+}
+
+// readings notes what a pair's paths read; it reports whether one is stale.
+func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*least, off map[string][]pairRef) (stale bool) {
+	layout := c.fleet.Profile.Layout
+	way := c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name)
+	for k, sig := range c.signals {
+		f := c.worst(rec, k, now)
+		switch {
+		case f == nil || f.lm == layout.LMNone():
+			continue
+		case f.lm == layout.LMStale():
+			stale = true
+			continue
+		}
+		ports := way.writers(sig, f.lm)
+		if len(ports) == 0 && len(way.hops) > 0 {
+			var of []string
+			for _, p := range c.ways.all {
+				if p.is.LM[sig] == f.lm {
+					of = append(of, p.String())
+				}
+			}
+			where := strings.Join(of[:min(len(of), mostPlaces)], ", ")
+			if len(of) == 0 {
+				where = "no port of the fleet"
+			}
+			off[where] = append(off[where], ref)
+		}
+		if len(ports) != 1 {
+			continue
+		}
+		at := &read[ports[0].number*len(c.signals)+k]
+		if *at == nil {
+			*at = &least{s: f.s}
+		}
+		if sig.Worse(f.s, (*at).s) {
+			(*at).s = f.s
+		}
+		(*at).pairs = append((*at).pairs, ref)
+	}
+	return stale
+}
+
+// extra is how much longer tagged probes of a pair take, by the path where that is most.
+func (rec *record) extra() time.Duration {
+	most := int32(0)
+	for i := range rec.paths {
+		most = max(most, rec.paths[i].extra)
+	}
+	return time.Duration(most) * time.Microsecond
+}
+
+// finding is one about pairs, at the switches that explain it.
+func (c *Collector) finding(code findings.Code, level findings.Level, pairs, fine []pairRef, reason string) Finding {
+	f := c.example(code, level, pairs, "")
+	ports, devices := c.explain(pairs, fine)
+	switch {
+	case len(ports) == 1:
+		f.Device, f.Ports = ports[0].Device, []string{ports[0].Port}
+	case len(devices) == 1:
+		f.Device = devices[0]
+	case len(devices) > 1 && len(devices) <= mostPlaces:
+		reason = "at " + strings.Join(devices, " or ") + ": " + reason
+	}
+	f.Reason = pairsText(pairs) + ": " + reason
+	return f
+}
+
+func (c *Collector) example(code findings.Code, level findings.Level, pairs []pairRef, reason string) Finding {
+	return Finding{Code: code, Level: level, Ports: []string{}, Reason: reason, Pairs: len(pairs), Example: []string{c.hosts[pairs[0].from].Name, c.hosts[pairs[0].to].Name}}
+}
+
+func pairsText(pairs []pairRef) string {
+	if len(pairs) == 1 {
+		return "1 pair"
+	}
+	return fmt.Sprintf("%d pairs", len(pairs))
+}
+
+// explain names the ports that all frames of some pairs may pass and no frame of the others has to, and the
+// switches of which the same is true.
+func (c *Collector) explain(pairs, fine []pairRef) (ports []*port, devices []string) {
+	may := make([]int, len(c.ways.all))
+	passes := make(map[string]int)
+	for _, ref := range pairs {
+		way := c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name)
+		seen := make(map[string]bool)
+		for _, hop := range way.hops {
+			for _, p := range hop {
+				may[p.number]++
+				if !seen[p.Device] {
+					seen[p.Device] = true
+					passes[p.Device]++
+				}
+			}
+		}
+	}
+	must, has := make([]bool, len(c.ways.all)), make(map[string]bool)
+	for _, ref := range fine {
+		for _, hop := range c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name).hops {
+			if len(hop) == 1 {
+				must[hop[0].number] = true
+			}
+			if !slices.ContainsFunc(hop, func(p *port) bool { return p.Device != hop[0].Device }) {
+				has[hop[0].Device] = true
+			}
+		}
+	}
+	for _, p := range c.ways.all {
+		if may[p.number] == len(pairs) && !must[p.number] {
+			ports = append(ports, p)
+		}
+	}
+	for device, n := range passes {
+		if n == len(pairs) && !has[device] {
+			devices = append(devices, device)
+		}
+	}
+	slices.Sort(devices)
+	return ports, devices
+}
+
+// without is the pairs that are not among others; both are in order.
+func without(all, others []pairRef) (out []pairRef) {
+	for _, ref := range all {
+		_, is := slices.BinarySearchFunc(others, ref, func(a, b pairRef) int { return cmp.Or(a.from-b.from, a.to-b.to) })
+		if !is {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// askAgents compares what hosts read with what agents write.
+func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (out []Finding) {
+	if now.Sub(c.agents.at) > c.Silent()+10*time.Second {
+		return nil // nobody asks them any more
+	}
+	passed := make([][]pairRef, len(c.ways.all)) // pairs whose frames may pass a port
+	for _, ref := range capable {
+		for _, hop := range c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name).hops {
+			for _, p := range hop {
+				passed[p.number] = append(passed[p.number], ref)
+			}
+		}
+	}
+	silent := make(map[string]bool)
+	for _, p := range c.ways.all {
+		s, asked := c.agents.byID[p.Device]
+		if !asked || len(passed[p.number]) == 0 {
+			continue
+		}
+		if s == nil || s.Cycle.Hangs {
+			if !silent[p.Device] {
+				silent[p.Device] = true
+				out = append(out, Finding{
+					Code: findings.MeshNoAgent, Level: findings.Error, Device: p.Device, Ports: []string{}, Example: []string{},
+					Reason: "its agent does not answer, or completes no cycle: look at its process and its log",
+				})
+			}
+			continue
+		}
+		at := slices.IndexFunc(s.Ports, func(q api.Port) bool { return q.Port == p.Port })
+		if at < 0 || s.Ports[at].State != api.StateLive {
+			continue
+		}
+		for k, sig := range c.signals {
+			i := slices.IndexFunc(s.Ports[at].Signals, func(g api.Signal) bool { return g.Signal == sig.String() && !g.Stale })
+			if i >= 0 {
+				out = append(out, c.compare(p, k, sig, s.Ports[at].Signals[i].Bucket, read[p.number*len(c.signals)+k], passed[p.number], now)...)
+			}
+		}
+	}
+	return out
+}
+
+// compare compares what a port's agent writes with what hosts read of it, and of whatever is on their way: they
+// are the same but for a bucket, since neither is of the same moment.
+func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, read *least, passed []pairRef, now time.Time) (out []Finding) {
+	buckets := c.fleet.Profile.Signals[sig].Buckets
+	apart := func(a, b uint8) bool { return sig.Worse(a, b) && max(a, b)-min(a, b) > 1 }
+	if read != nil && apart(read.s, writes) {
+		f := c.example(findings.MeshNamesIdle, findings.Error, read.pairs, fmt.Sprintf("%s: hosts read %s of it, and its agent writes %s: a rule is not as csig wrote it, or another switch has its locator",
+			sig, buckets.FormatRange(read.s), buckets.FormatRange(writes)))
+		f.Device, f.Ports = p.Device, []string{p.Port}
+		out = append(out, f)
+	}
+	if !c.limits(sig, writes, p) {
+		return out
+	}
+	best := uint8(0)
+	for i, ref := range passed {
+		f := c.worst(c.pairs[ref.from][ref.to], k, now)
+		if f == nil || !apart(writes, f.s) {
+			return out // one has read as little
+		}
+		if i == 0 || sig.Worse(f.s, best) {
+			best = f.s
+		}
+	}
+	f := c.example(findings.MeshMissesFull, findings.Error, passed, fmt.Sprintf("%s: its agent writes %s, and none of %s that may pass it reads less than %s: its rules do not hold, or frames go by another way",
+		sig, buckets.FormatRange(writes), pairsText(passed), buckets.FormatRange(best)))
+	f.Device, f.Ports = p.Device, []string{p.Port}
+	return append(out, f)
+}
+
+// hold is the findings that there have been for long enough to be no moment between two readings.
+func (c *Collector) hold(list []Finding, now time.Time) (out []Finding) {
+	is := make(map[string]bool)
+	for _, f := range list {
+		key := fmt.Sprint("finds ", f.Code, " ", f.Device, f.Ports)
+		is[key] = true
+		if c.since[key].IsZero() {
+			c.since[key] = now
+		}
+		f.Since = c.since[key]
+		if now.Sub(f.Since) >= c.held(f.Code) {
+			out = append(out, f)
+		}
+	}
+	for key := range c.since {
+		if strings.HasPrefix(key, "finds ") && !is[key] {
+			delete(c.since, key)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(levelOf(a.Level), levelOf(b.Level)), cmp.Compare(b.Pairs, a.Pairs), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Device, b.Device))
+	})
+	return out
+}
+
+func levelOf(l findings.Level) int {
+	return slices.Index([]findings.Level{findings.Error, findings.Warning, findings.Info}, l)
+}
+
+// held is for how long a finding has to last: where two readings are compared that are not of the same time, as
+// long as a reading may be old.
+func (c *Collector) held(code findings.Code) time.Duration {
+	switch code {
+	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent:
+		return c.Oldest() + c.Silent()
+	}
+	return 0
+}
