@@ -337,12 +337,12 @@ func TestLongMesh(t *testing.T) {
 
 	// An agent stops: its rules expire, and its tags say so.
 	a := c.agents["leaf3"]
-	if err := a.signal(syscall.SIGSTOP); err != nil {
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", c.finds(findings.MeshStale, "leaf3", true))
 	t.Logf("%+v", c.finds(findings.MeshNoAgent, "leaf3", true))
-	if err := a.signal(syscall.SIGCONT); err != nil {
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	c.none()

@@ -50,9 +50,20 @@ const nameAnother = "name another with --socket (of a controller's device: manag
 // goneTimeout is how long a socket may answer whose agent was killed a moment ago.
 const goneTimeout = time.Second
 
-// Listen opens the socket, with access for the same user only. A socket file
-// without a listener is replaced; a live one is an error.
+// Listen opens the socket.
 func Listen(socket string, status func() *Status) (*Server, error) {
+	ln, err := ListenSocket(socket)
+	if err != nil {
+		return nil, err
+	}
+	s := newServer(status, &limited{Listener: ln})
+	s.socket = socket
+	return s, nil
+}
+
+// ListenSocket opens a unix socket, with access for the same user only. A socket file
+// without a listener is replaced; a live one is an error.
+func ListenSocket(socket string) (net.Listener, error) {
 	if err := CheckSocket(socket); err != nil {
 		return nil, err
 	}
@@ -96,9 +107,7 @@ func Listen(socket string, status func() *Status) (*Server, error) {
 		ln.Close()
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := newServer(status, &limited{Listener: own})
-	s.socket = socket
-	return s, nil
+	return own, nil
 }
 
 // ownSocket removes its file when it is closed, unless another agent's is there by then.

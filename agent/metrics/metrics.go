@@ -5,6 +5,8 @@ package metrics
 import (
 	"net/http"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/csig-agent/csig/agent/api"
 )
 
@@ -32,7 +34,8 @@ func (d *Device) runs() bool { return d.Status != nil && d.Status.Waiting == "" 
 type Process struct {
 	Version string
 	Devices func() []Device
-	Reload  func() *api.Reload // the last of its fleet file, nil where there was none; no function: that of its only device
+	More    func() []*dto.MetricFamily // of other parts of the program; nil: none
+	Reload  func() *api.Reload         // the last of its fleet file, nil where there was none; no function: that of its only device
 }
 
 // Own is a program with the agent of one device.

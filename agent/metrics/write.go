@@ -73,6 +73,13 @@ func (p *Process) write(to io.Writer, format expfmt.Format) error {
 			return err
 		}
 	}
+	if p.More != nil {
+		for _, f := range p.More() {
+			if err := enc.Encode(f); err != nil {
+				return err
+			}
+		}
+	}
 	if end, ok := enc.(expfmt.Closer); ok {
 		if err := end.Close(); err != nil {
 			return err

@@ -48,6 +48,7 @@ func newRoot() *cobra.Command {
 		others     sharing
 		page       web.Config
 		scraped    metricsFlags
+		collects   meshFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "csig-controller -i FLEET",
@@ -82,10 +83,13 @@ managers send, releases their leases and leaves the setups for the next start.`,
 			if fleetFile == "" {
 				return errors.New("-i/--inventory is missing: fleet file; see csig-controller --help")
 			}
-			if err := others.check(scraped.addr != ""); err != nil {
+			if err := others.check(scraped.addr != "" || collects.addr != ""); err != nil {
 				return err
 			}
 			if err := scraped.check(others.cert); err != nil {
+				return err
+			}
+			if err := collects.check(others.cert); err != nil {
 				return err
 			}
 			if others.shared() && !cmd.Flags().Changed("no-remote-commands") {
@@ -121,7 +125,9 @@ managers send, releases their leases and leaves the setups for the next start.`,
 				cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
 				cfg.Statuses = new(controller.Statuses)
 				observed := func(ctx context.Context) error {
-					return scraped.with(&cfg, others.files(), func() error { return controller.Run(ctx, cfg) })
+					return collects.with(ctx, &cfg, others.files(), scraped.read, func() error {
+						return scraped.with(&cfg, others.files(), collects.families, func() error { return controller.Run(ctx, cfg) })
+					})
 				}
 				return withPage(ctx, page, &cfg, observed)
 			})
@@ -146,6 +152,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
 	others.flags(f)
 	process.PageFlags(f, &page, "the fleet")
 	scraped.flags(f)
+	collects.flags(f)
 	process.ExitCodes(cmd, exitText(cmd))
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/pflag"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -22,7 +23,7 @@ type metricsFlags struct {
 func (m *metricsFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.addr, "metrics", "", "serve metrics of all devices for Prometheus at this address, e.g. 127.0.0.1:9343; needs --tls-cert, --tls-key, --metrics-ca and --tls-read unless it is a loopback address")
 	f.StringVar(&m.ca, "metrics-ca", "", "who signed the certificates of clients of --metrics (PEM)")
-	f.StringSliceVar(&m.read, "tls-read", nil, "names of client certificates that may read --metrics")
+	f.StringSliceVar(&m.read, "tls-read", nil, "names of client certificates that may read --metrics, and csig mesh status")
 }
 
 // check refuses metrics whose readers are not known, or by the authority of controllers.
@@ -42,11 +43,11 @@ func (m *metricsFlags) check(cert string) error {
 }
 
 // with runs the controller, with its metrics where they are to be served.
-func (m *metricsFlags) with(cfg *controller.Config, files api.TLSFiles, run func() error) error {
+func (m *metricsFlags) with(cfg *controller.Config, files api.TLSFiles, more func() []*dto.MetricFamily, run func() error) error {
 	if m.addr == "" {
 		return run()
 	}
 	files.CA = m.ca
-	all := metrics.Process{Version: cfg.Agent.Version, Devices: func() []metrics.Device { return cfg.Statuses.Devices(cfg.Share) }, Reload: cfg.Statuses.Reload}
+	all := metrics.Process{Version: cfg.Agent.Version, Devices: func() []metrics.Device { return cfg.Statuses.Devices(cfg.Share) }, Reload: cfg.Statuses.Reload, More: more}
 	return api.Observed(m.addr, files, api.TLSAccess{Read: m.read}, metrics.Handler(all), cfg.Agent.Log, run)
 }

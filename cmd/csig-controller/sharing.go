@@ -76,7 +76,7 @@ func (s *sharing) check(metrics bool) error {
 	case !shared && s.ca != "":
 		return errors.New("--tls-ca is for controllers, and goes with --cluster or --nats; that of clients of --metrics is --metrics-ca, and of --web --web-ca")
 	case !shared && (len(s.peers) > 0 || !metrics && (s.cert != "" || s.key != "") || s.creds != "" || s.plain || s.name != ""):
-		return errors.New("--name, --peer and --nats-creds go with --cluster or --nats, and --tls-cert and --tls-key with these or --metrics")
+		return errors.New("--name, --peer and --nats-creds go with --cluster or --nats, and --tls-cert and --tls-key with these, --metrics or --mesh")
 	case s.listen != "" && len(s.peers) != 2 && len(s.peers) != 4:
 		return fmt.Errorf("--cluster with %d other controllers (--peer): of three controllers two can continue when one is lost, of two none: give two others, or four", len(s.peers))
 	case s.listen != "" && !s.plain && (s.cert == "" || s.key == "" || s.ca == ""):

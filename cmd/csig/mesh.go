@@ -37,6 +37,7 @@ type meshOptions struct {
 	file, socket, rate string
 	collect, json      bool
 	agents             bool
+	metrics            string
 	tls                api.TLSFiles
 	read               []string
 	log                process.LogOptions
@@ -60,6 +61,7 @@ file's mesh section, with UDP datagrams with and without a tag.`,
 	f.BoolVar(&o.agents, "agents", false, "with --collect: compare what hosts read with what the agents say that the fleet file names (management: daemon)")
 	f.StringVar(&o.rate, "rate", "", "what probes and answers may take of the link, e.g. 1M (default: a thousandth of what it reports)")
 	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket for csig mesh status, with --collect")
+	f.StringVar(&o.metrics, "metrics", "", "with --collect: serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9344; needs --tls-read unless it is a loopback address")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate with this host's name (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
 	f.StringVar(&o.tls.CA, "tls-ca", "", "authorities of the other hosts' certificates (PEM)")

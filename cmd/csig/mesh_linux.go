@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/metrics"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
@@ -25,6 +27,16 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 		return err
 	}
 	cfg := mesh.DaemonConfig{Fleet: fleet, Host: local, Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read}
+	switch {
+	case !o.collect && (o.agents || o.metrics != "" || len(o.read) > 0):
+		return fmt.Errorf("--agents, --metrics and --tls-read go with --collect")
+	case o.collect && o.tls.Cert != "" && fleet.Mesh.Collector == "":
+		return fmt.Errorf("%s: mesh: collector is missing: the address that the other hosts send their rows to, e.g. collector: %s", o.file, net.JoinHostPort(local.Address, "9918"))
+	case !o.collect && fleet.Mesh.Collector == "":
+		return fmt.Errorf("%s: mesh: collector is missing: where this host sends its rows, e.g. collector: 192.0.2.7:9918", o.file)
+	case !o.collect && o.tls.Cert == "":
+		return fmt.Errorf("--tls-cert, --tls-key and --tls-ca are missing: rows are sent with a certificate that has this host's name, %s", local.Name)
+	}
 	if o.rate != "" {
 		if cfg.Rate, err = inventory.ParseSpeed(o.rate); err != nil {
 			return fmt.Errorf("--rate: %w", err)
@@ -44,6 +56,15 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 	}
 	defer end()
 	cfg.Log = log
+	if o.metrics != "" {
+		cfg.Beside = func(ctx context.Context, c *mesh.Collector) error {
+			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, More: c.Families})
+			return api.Observed(o.metrics, o.tls, api.TLSAccess{Read: o.read}, h, log, func() error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}
+	}
 	if err := mesh.Run(cmd.Context(), cfg); !errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
 		return err
 	}

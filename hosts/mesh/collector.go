@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -29,9 +30,13 @@ type Collector struct {
 	pairs   [][]*record // from, to; nil: nothing is known yet
 	changes ring
 	ways    ways
-	since   map[string]time.Time // of bottlenecks and findings that there are now, by their names
-	agents  agentsSeen
-	made    *Status // the last one
+
+	prefixes   []netip.Prefix // of the hosts
+	histograms histograms
+
+	since  map[string]time.Time // of bottlenecks and findings that there are now, by their names
+	agents agentsSeen
+	made   *Status // the last one
 }
 
 // seen is when a host's rows came.
@@ -118,8 +123,10 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 		if h := &fleet.Hosts[i]; h.Address != "" {
 			c.index[h.Name] = len(c.hosts)
 			c.hosts = append(c.hosts, h)
+			c.prefixes = append(c.prefixes, prefixOf(netip.MustParseAddr(h.Address).Unmap()))
 		}
 	}
+	c.histograms = newHistograms(c.began)
 	c.seen = make([]seen, len(c.hosts))
 	c.pairs = make([][]*record, len(c.hosts))
 	return c
@@ -160,6 +167,7 @@ func (c *Collector) Add(from string, r *Report) error {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.roll(now)
 	c.seen[i].at, c.seen[i].counts = now, r.Counts
 	c.seen[i].rows += uint64(len(r.Rows))
 	if c.pairs[i] == nil {
@@ -180,6 +188,11 @@ func (c *Collector) Add(from string, r *Report) error {
 		if row.Read {
 			is.read, is.s, is.lm = c.ms(now.Add(-time.Duration(row.AgeNS))), row.S, row.LM
 		}
+		until := is.read
+		if until == 0 {
+			until = c.ms(now)
+		}
+		c.hold(i, at.to, at.path, &rec.paths[at.path], until)
 		if was := rec.paths[at.path]; was.state != is.state || was.s != is.s || was.lm != is.lm || (was.read == 0) != (is.read == 0) {
 			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), uint8(at.path), is})
 		}

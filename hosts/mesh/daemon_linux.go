@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -38,10 +36,10 @@ type DaemonConfig struct {
 
 	// Agents asks the agents of switches, where Collect; nil: nobody does. As Collector.Agents.
 	Agents func(ctx context.Context) map[string]*api.Status
-}
 
-// agentsEvery is how often agents are asked.
-const agentsEvery = 5 * time.Second
+	// Beside runs beside a collector: its metrics. Nil: nothing.
+	Beside func(ctx context.Context, c *Collector) error
+}
 
 // Bits that a trial with a peer takes on a wire, in one direction: its probes and the answers to the peer's.
 const trialBits = 3 * 8 * (2*(18+headIPv6+headUDP+24) + probeSize + longestAnswer)
@@ -114,18 +112,19 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	var parts []func() error
 	var collector *Collector
 	if cfg.Collect {
-		collector = NewCollector(cfg.Fleet)
-		listeners, err := cfg.listen(collector)
+		to := ServerConfig{Fleet: cfg.Fleet, Socket: cfg.Socket, TLS: cfg.TLS, Read: cfg.Read, Log: cfg.Log, Agents: cfg.Agents}
+		if cfg.TLS.Cert != "" {
+			to.Addr = ":" + CollectorPort(cfg.Fleet)
+		}
+		server, err := NewServer(to)
 		if err != nil {
 			return err
 		}
-		for _, l := range listeners {
-			defer l.Close()
-			parts = append(parts, func() error { return l.Serve(log.New(io.Discard, "", 0)) })
+		collector = server.Collector
+		parts = append(parts, func() error { return server.Run(ctx) })
+		if cfg.Beside != nil {
+			parts = append(parts, func() error { return cfg.Beside(ctx, collector) })
 		}
-	}
-	if cfg.Collect && cfg.Agents != nil {
-		parts = append(parts, func() error { return cfg.askAgents(ctx, collector) })
 	}
 	parts = append(parts,
 		func() error { return sockets.Receive(ctx, prober) },
@@ -136,46 +135,6 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)
-}
-
-func (cfg *DaemonConfig) askAgents(ctx context.Context, c *Collector) error {
-	for {
-		c.Agents(cfg.Agents(ctx))
-		if err := wait(ctx, agentsEvery); err != nil {
-			return err
-		}
-	}
-}
-
-// listen opens where the collector answers: everyone who may open the socket reads there, and over TLS hosts
-// send their rows.
-func (cfg *DaemonConfig) listen(c *Collector) (out []*api.Listener, err error) {
-	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o755); err != nil {
-		return nil, fmt.Errorf("--socket %s: %w", cfg.Socket, err)
-	}
-	_ = os.Remove(cfg.Socket)
-	unix, err := net.Listen("unix", cfg.Socket)
-	if err != nil {
-		return nil, fmt.Errorf("--socket %s: %w", cfg.Socket, err)
-	}
-	own, err := api.ListenTCP(api.ListenerConfig{Flag: "--socket", On: unix, Conns: 64, Handler: Handler(c, nil)})
-	if err != nil {
-		return nil, err
-	}
-	out = append(out, own)
-	if cfg.TLS.Cert == "" {
-		return out, nil
-	}
-	_, port, _ := net.SplitHostPort(cfg.Fleet.Mesh.Collector)
-	var rows *api.Listener
-	rows, err = api.ListenTCP(api.ListenerConfig{
-		Flag: "--collect", Addr: ":" + port, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Conns: 2048, Warn: cfg.Log.Warnf,
-		Handler: Handler(c, func(r *http.Request) []string { return rows.NamesOf(r) }), Body: HasBody,
-	})
-	if err != nil {
-		return nil, errors.Join(err, own.Close())
-	}
-	return append(out, rows), nil
 }
 
 // report hands rows on, MostRows a second at most.

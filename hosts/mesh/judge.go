@@ -114,7 +114,7 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 		f.Reason = fmt.Sprintf("%s: their tags have the locator of %s, which is on no shortest path between them: a cable is not where the fleet file has it, or a rule is not csig's", pairsText(pairs), ports)
 		out = append(out, f)
 	}
-	return c.hold(append(out, c.askAgents(now, capable, read)...), now)
+	return c.lasting(append(out, c.askAgents(now, capable, read)...), now)
 }
 
 // least is the least that pairs read of a port.
@@ -328,8 +328,8 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	return append(out, f)
 }
 
-// hold is the findings that there have been for long enough to be no moment between two readings.
-func (c *Collector) hold(list []Finding, now time.Time) (out []Finding) {
+// lasting is the findings that there have been for long enough to be no moment between two readings.
+func (c *Collector) lasting(list []Finding, now time.Time) (out []Finding) {
 	is := make(map[string]bool)
 	for _, f := range list {
 		key := fmt.Sprint("finds ", f.Code, " ", f.Device, f.Ports)

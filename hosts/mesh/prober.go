@@ -81,6 +81,14 @@ type Counts struct {
 	SendErrors uint64 `json:"send_errors"` // probes that could not be sent
 }
 
+// byName is the counts by their names in JSON.
+func (c *Counts) byName() map[string]uint64 {
+	return map[string]uint64{
+		"forged": c.Forged, "other_run": c.OtherRun, "duplicate": c.Duplicate, "late": c.Late, "other_host": c.OtherHost,
+		"malformed": c.Malformed, "strangers": c.Strangers, "over_limit": c.OverLimit, "send_errors": c.SendErrors,
+	}
+}
+
 // Prober probes the peers of one host, and answers theirs. All methods are safe beside each other.
 type Prober struct {
 	cfg Config

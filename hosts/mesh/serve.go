@@ -1,13 +1,21 @@
 package mesh
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -17,29 +25,124 @@ const (
 	StatusPath = "/v1/mesh"      // GET: a Status
 	WhyPath    = "/v1/mesh/why"  // GET, with from and to: a Why
 
-	maxReport = 256 << 10 // bytes
+	HistogramsPath = "/v1/mesh/histograms" // GET: Histograms
+
+	maxReport   = 256 << 10       // bytes
+	agentsEvery = 5 * time.Second // agents are asked
 )
 
-// HasBody reports whether a request to Handler has a body.
-func HasBody(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == RowsPath }
+// ServerConfig is a collector and where it answers.
+type ServerConfig struct {
+	Fleet  *inventory.Fleet // with a Mesh
+	Socket string           // unix socket for csig mesh status
+	Addr   string           // TCP, where hosts send their rows, with TLS; "": nowhere
+	TLS    api.TLSFiles
+	Read   []string // names of client certificates that may read, too
+	Log    *logrus.Entry
 
-// Handler answers for a collector. names are those of the host that sends a request, nil where everyone may read
-// and nobody may send.
-func Handler(c *Collector, names func(*http.Request) []string) http.Handler {
+	// Agents asks the agents of switches, as Collector.Agents takes them; nil: nobody asks.
+	Agents func(ctx context.Context) map[string]*api.Status
+}
+
+// Server is a collector that answers.
+type Server struct {
+	*Collector
+	cfg       ServerConfig
+	listeners []*api.Listener
+}
+
+// NewServer opens a collector's socket and address. Errors name the flag.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	s := &Server{Collector: NewCollector(cfg.Fleet), cfg: cfg}
+	unix, err := api.ListenSocket(cfg.Socket)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.listen(api.ListenerConfig{Flag: "--socket", On: unix, Conns: 64, Handler: s.handler(nil)}); err != nil {
+		return nil, err
+	}
+	if cfg.Addr == "" {
+		return s, nil
+	}
+	var rows *api.Listener
+	err = s.listen(api.ListenerConfig{
+		Flag: "the mesh's collector", Addr: cfg.Addr, TLS: cfg.TLS, Conns: 2 * (len(cfg.Fleet.Hosts) + 32), Warn: cfg.Log.Warnf,
+		Handler: s.handler(func(r *http.Request) []string { return rows.NamesOf(r) }), Body: hasBody,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	rows = s.listeners[1]
+	return s, nil
+}
+
+func (s *Server) listen(cfg api.ListenerConfig) error {
+	l, err := api.ListenTCP(cfg)
+	if err == nil {
+		s.listeners = append(s.listeners, l)
+	}
+	return err
+}
+
+// Close ends it.
+func (s *Server) Close() (err error) {
+	for _, l := range s.listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+// Run answers until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	ended := make(chan error, len(s.listeners)+1)
+	for _, l := range s.listeners {
+		go func() { ended <- l.Serve(log.New(io.Discard, "", 0)) }()
+	}
+	if s.cfg.Agents != nil {
+		go func() {
+			for {
+				s.Agents(s.cfg.Agents(ctx))
+				if wait(ctx, agentsEvery) != nil {
+					return
+				}
+			}
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), s.Close())
+	case err := <-ended:
+		return err
+	}
+}
+
+// hasBody reports whether a request has a body.
+func hasBody(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == RowsPath }
+
+// handler answers for the collector. names are those of who sends a request; nil: everyone may read, and nobody send.
+func (s *Server) handler(names func(*http.Request) []string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+StatusPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(c.Status())
-	})
-	mux.HandleFunc("GET "+WhyPath, func(w http.ResponseWriter, r *http.Request) {
-		why, err := c.Why(r.URL.Query().Get("from"), r.URL.Query().Get("to"))
-		if err != nil {
-			api.WriteError(w, &vendors.PermanentError{Err: err})
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(why)
-	})
+	mayRead := func(r *http.Request) bool {
+		return names == nil || slices.ContainsFunc(names(r), func(n string) bool { return slices.Contains(s.cfg.Read, n) })
+	}
+	read := func(path string, answer func(*http.Request) (any, error)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if !mayRead(r) {
+				api.WriteError(w, &vendors.PermanentError{Err: errors.New("none of the names of this certificate may read here (--tls-read)")})
+				return
+			}
+			out, err := answer(r)
+			if err != nil {
+				api.WriteError(w, &vendors.PermanentError{Err: err})
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(out) // its reader has gone
+		})
+	}
+	read(StatusPath, func(*http.Request) (any, error) { return s.Status(), nil })
+	read(WhyPath, func(r *http.Request) (any, error) { return s.Why(r.URL.Query().Get("from"), r.URL.Query().Get("to")) })
+	read(HistogramsPath, func(*http.Request) (any, error) { return s.Histograms(), nil })
 	mux.HandleFunc("POST "+RowsPath, func(w http.ResponseWriter, r *http.Request) {
 		body, err := api.ReadBody(w, r, maxReport)
 		var report Report
@@ -53,7 +156,7 @@ func Handler(c *Collector, names func(*http.Request) []string) http.Handler {
 		case names == nil || !slices.Contains(names(r), report.Host):
 			err = errors.New("rows of a host come with a certificate that has its name")
 		default:
-			err = c.Add(report.Host, &report)
+			err = s.Add(report.Host, &report)
 		}
 		if err != nil {
 			api.WriteError(w, &vendors.PermanentError{Err: err})
@@ -62,4 +165,10 @@ func Handler(c *Collector, names func(*http.Request) []string) http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
+}
+
+// CollectorPort is the port of a mesh's collector.
+func CollectorPort(f *inventory.Fleet) string {
+	_, port, _ := net.SplitHostPort(f.Mesh.Collector)
+	return port
 }

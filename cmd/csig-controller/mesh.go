@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/spf13/pflag"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/controller"
+	"github.com/csig-agent/csig/hosts/mesh"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// meshFlags are those of a collector of the hosts' mesh.
+type meshFlags struct {
+	addr, ca, socket string
+
+	families func() []*dto.MetricFamily // of the collector that runs; nil: none does
+}
+
+func (m *meshFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&m.addr, "mesh", "", "collect what hosts of the fleet file's mesh find out, at this address, e.g. :9918; needs --tls-cert, --tls-key and --mesh-ca")
+	f.StringVar(&m.ca, "mesh-ca", "", "who signed the certificates of the mesh's hosts (PEM)")
+	f.StringVar(&m.socket, "mesh-socket", filepath.Join(vendors.AgentDir(), "mesh.sock"), "unix socket for csig mesh status, with --mesh")
+}
+
+// check refuses a collector whose hosts are not known.
+func (m *meshFlags) check(cert string) error {
+	switch {
+	case m.addr == "" && m.ca != "":
+		return errors.New("--mesh-ca goes with --mesh")
+	case m.addr == "":
+		return nil
+	case m.ca == "" || cert == "":
+		return fmt.Errorf("--mesh %s needs --tls-cert, --tls-key and --mesh-ca: a host's rows come with a certificate that has its name", m.addr)
+	}
+	return nil
+}
+
+// with runs the controller, and the collector beside it.
+func (m *meshFlags) with(ctx context.Context, cfg *controller.Config, files api.TLSFiles, read []string, run func() error) error {
+	if m.addr == "" {
+		return run()
+	}
+	fleet := cfg.Fleet
+	if fleet.Mesh == nil {
+		return fmt.Errorf("--mesh: %s has no mesh: add one with its key, e.g. mesh: {key: {file: /etc/csig/mesh.key}}", fleet.Path)
+	}
+	files.CA = m.ca
+	s, err := mesh.NewServer(mesh.ServerConfig{
+		Fleet: fleet, Socket: m.socket, Addr: m.addr, TLS: files, Read: read, Log: cfg.Agent.Log,
+		Agents: func(context.Context) map[string]*api.Status {
+			out := make(map[string]*api.Status)
+			for i := range fleet.Devices {
+				if s := cfg.Statuses.Status(fleet.Devices[i].Name); s != nil && s.Waiting == "" {
+					out[s.Device] = s
+				}
+			}
+			return out
+		},
+	})
+	if err != nil {
+		return err
+	}
+	m.families = s.Families
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.Run(ctx); err != nil && ctx.Err() == nil {
+			cfg.Agent.Log.WithError(err).Error("the mesh's collector ends")
+		}
+	}()
+	err = run()
+	cancel()
+	<-ended
+	return err
+}
