@@ -20,19 +20,23 @@ type Finding struct {
 	Level   findings.Level `json:"severity"`
 	Device  string         `json:"device"` // switch or host; "" where several explain it
 	Ports   []string       `json:"ports"`
+	Either  []string       `json:"either"` // the ports, or the switches, of which each explains it, where there are few
 	Reason  string         `json:"message"`
 	Pairs   int            `json:"pairs"`   // that have it; 0 where it is not about pairs
 	Example []string       `json:"example"` // FROM, TO of one
 	Since   time.Time      `json:"since"`   // as far as this collector has seen
 }
 
-// Place is where it is, "" where several switches explain it.
+// Place is where it is: "leaf1:swp1", "leaf1", or "leaf1 or leaf2"; "" where that is not known.
 func (f *Finding) Place() string {
+	if f.Device == "" {
+		return strings.Join(f.Either, " or ")
+	}
 	return (&findings.Finding{Device: f.Device, Ports: f.Ports}).Place()
 }
 
 const (
-	mostPlaces = 4 // switches that a finding names
+	mostPlaces = 4 // ports or switches that a finding names
 
 	// Tagged probes are delayed where the median of the extra delay is more than this, and than half of the round trip.
 	delayed = 200 * time.Microsecond
@@ -66,7 +70,7 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 		if !c.live(i, now) {
 			if !c.seen[i].at.IsZero() {
 				out = append(out, Finding{
-					Code: findings.MeshHostSilent, Level: findings.Warning, Device: c.hosts[i].Name, Ports: []string{}, Example: []string{},
+					Code: findings.MeshHostSilent, Level: findings.Warning, Device: c.hosts[i].Name, Ports: []string{}, Either: []string{}, Example: []string{},
 					Reason: fmt.Sprintf("it has sent no rows for %v: its pairs are unknown; look at csig mesh run there", now.Sub(c.seen[i].at).Round(time.Second)),
 				})
 			}
@@ -183,15 +187,17 @@ func (c *Collector) finding(code findings.Code, level findings.Level, pairs, fin
 		f.Device, f.Ports = ports[0].Device, []string{ports[0].Port}
 	case len(devices) == 1:
 		f.Device = devices[0]
-	case len(devices) > 1 && len(devices) <= mostPlaces:
-		reason = "at " + strings.Join(devices, " or ") + ": " + reason
+	case len(ports) > 0 && len(ports) <= mostPlaces:
+		f.Either = names(ports)
+	case len(devices) > 0 && len(devices) <= mostPlaces:
+		f.Either = devices
 	}
 	f.Reason = pairsText(pairs) + ": " + reason
 	return f
 }
 
 func (c *Collector) example(code findings.Code, level findings.Level, pairs []pairRef, reason string) Finding {
-	return Finding{Code: code, Level: level, Ports: []string{}, Reason: reason, Pairs: len(pairs), Example: []string{c.hosts[pairs[0].from].Name, c.hosts[pairs[0].to].Name}}
+	return Finding{Code: code, Level: level, Ports: []string{}, Either: []string{}, Reason: reason, Pairs: len(pairs), Example: []string{c.hosts[pairs[0].from].Name, c.hosts[pairs[0].to].Name}}
 }
 
 func pairsText(pairs []pairRef) string {
@@ -278,7 +284,7 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 			if !silent[p.Device] {
 				silent[p.Device] = true
 				out = append(out, Finding{
-					Code: findings.MeshNoAgent, Level: findings.Error, Device: p.Device, Ports: []string{}, Example: []string{},
+					Code: findings.MeshNoAgent, Level: findings.Error, Device: p.Device, Ports: []string{}, Either: []string{}, Example: []string{},
 					Reason: "its agent does not answer, or completes no cycle: look at its process and its log",
 				})
 			}

@@ -98,6 +98,11 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, l := range s.listeners {
 		go func() { ended <- l.Serve(log.New(io.Discard, "", 0)) }()
 	}
+	go func() { // findings have to last, whether or not somebody asks
+		for wait(ctx, s.Silent()/2) == nil {
+			s.Status()
+		}
+	}()
 	if s.cfg.Agents != nil {
 		go func() {
 			for {

@@ -1,0 +1,402 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+)
+
+// testFleet is two leaves with two hosts each, and one spine.
+func testFleet(t testing.TB) *inventory.Fleet {
+	t.Helper()
+	f, err := inventory.Parse("mesh.yaml", []byte(`format: csig.fleet/v1
+profile: {name: mesh, tpid: 0x9900, interval: 100ms, signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}}
+devices:
+  - {name: leaf1, platform: linux, ports: [{name: up, speed: 50M, lm: 1, peer: "spine:down1"}, {name: host1, speed: 50M, lm: 2, peer: h1}, {name: host2, speed: 50M, lm: 3, peer: h2}]}
+  - {name: leaf2, platform: linux, ports: [{name: up, speed: 50M, lm: 4, peer: "spine:down2"}, {name: host1, speed: 50M, lm: 5, peer: h3}, {name: host2, speed: 50M, lm: 6, peer: h4}]}
+  - {name: spine, platform: linux, ports: [{name: down1, speed: 50M, lm: 7, peer: "leaf1:up"}, {name: down2, speed: 50M, lm: 8, peer: "leaf2:up"}]}
+hosts:
+  - {name: "h[1-4]", csig: true, address: "10.0.[1-4].9"}
+mesh: {key: {env: KEY}, interval: 1s}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// state has every pair of hosts read something; paths says what, by FROM and TO.
+type state func(from, to string) Row
+
+func idle(from, to string) Row {
+	return Row{State: StateCapable, Read: true, S: 31, LM: 126, RTTNS: 1e6, Sent: 2, Tagged: 1}
+}
+
+// tell has all hosts send rows of all their paths.
+func tell(t testing.TB, c *Collector, is state) {
+	t.Helper()
+	for _, from := range c.hosts {
+		r := Report{Format: RowsFormat, Host: from.Name}
+		for _, to := range c.hosts {
+			for k := range Ports * len(c.signals) {
+				if to == from {
+					continue
+				}
+				row := is(from.Name, to.Name)
+				row.To, row.Port, row.Signal = to.Name, k/len(c.signals), c.signals[k%len(c.signals)].String()
+				r.Rows = append(r.Rows, row)
+			}
+		}
+		if err := c.Add(from.Name, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// passes reports whether the way from one host to another has a port.
+func passes(c *Collector, from, to, port string) bool {
+	return c.ways.between(from, to).may(c.ways.named[port])
+}
+
+// congested has what passes a port read S 5 with its locator, and 31 elsewhere.
+func congested(c *Collector, port string, lm uint16) state {
+	return func(from, to string) Row {
+		row := idle(from, to)
+		if passes(c, from, to, port) {
+			row.S, row.LM = 5, lm
+		}
+		return row
+	}
+}
+
+// TestBottlenecks has each port limit those that pass it, and another path help or not.
+func TestBottlenecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		for _, row := range []struct {
+			port, place string
+			lm          uint16
+			pairs       int
+		}{{"leaf1:up", "first hop", 1, 4}, {"spine:down2", "core", 8, 4}, {"leaf2:host1", "last hop", 5, 3}, {"leaf1:host2", "last hop", 3, 3}} {
+			begin := time.Now()
+			for range 5 {
+				tell(t, c, congested(c, row.port, row.lm))
+				time.Sleep(time.Second)
+			}
+			s := c.Status()
+			if len(s.Bottlenecks) != 2 || s.States[StateCapable] != 12 || len(s.Pairs) != 12 || len(s.Findings) != 0 {
+				t.Fatalf("%s: %+v", row.port, s)
+			}
+			for i, sig := range []string{"abw", "abwc"} {
+				b := s.Bottlenecks[i]
+				if !slices.Equal(b.Ports, []string{row.port}) || b.Place != row.place || b.Pairs != row.pairs || b.Signal != sig || b.S != 5 || b.LM != row.lm || b.Since.Sub(begin) > 5*time.Second || b.AgeNS != 1e9 || !passes(c, b.Example[0], b.Example[1], row.port) {
+					t.Errorf("%s: %+v", row.port, b)
+				}
+			}
+		}
+		// Half of the speed is where it begins: 25 Mbit/s are in bucket 24 of abw, 50 % in another of abwc.
+		for s, want := range map[uint8]int{14: 1, 31: 0} {
+			tell(t, c, func(from, to string) Row {
+				row := idle(from, to)
+				row.S, row.LM = s, 126
+				if from == "h1" && to == "h3" {
+					row.LM = 1
+				}
+				return row
+			})
+			time.Sleep(time.Second)
+			n := 0
+			for _, b := range c.Status().Bottlenecks {
+				if n += b.Pairs; b.Signal == "abwc" && s == 31 {
+					t.Errorf("S %d limits: %+v", s, b)
+				}
+			}
+			if n > 2 || (n > 0) != (want > 0) {
+				t.Errorf("S %d limits %d", s, n)
+			}
+		}
+	})
+}
+
+// TestSilentHosts has a host stop: its pairs are unknown after two intervals, and what it said limits nothing.
+func TestSilentHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		if s := c.Status(); s.States[StateUnknown] != 12 || len(s.Findings) != 0 || s.Hosts[0].State != HostNever {
+			t.Errorf("at first: %+v", s)
+		}
+		tell(t, c, congested(c, "leaf1:up", 1))
+		time.Sleep(2 * time.Second)
+		if s := c.Status(); s.States[StateCapable] != 12 || len(s.Bottlenecks) != 2 {
+			t.Errorf("after two intervals: %+v", s)
+		}
+		time.Sleep(time.Second)
+		s := c.Status()
+		if s.States[StateUnknown] != 12 || len(s.Bottlenecks) != 0 || len(s.Findings) != 4 || s.Findings[0].Code != findings.MeshHostSilent || s.Hosts[0].State != HostSilent {
+			t.Errorf("after three: %+v", s)
+		}
+	})
+}
+
+// has wants exactly these findings, as CODE PLACE.
+func has(t *testing.T, c *Collector, what string, want ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range c.Status().Findings {
+		got = append(got, strings.TrimSpace(string(f.Code)+" "+f.Place()))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: found %q, want %q: %+v", what, got, want, c.Status().Findings)
+	}
+}
+
+// TestFindings has switches do what is wrong, one after the other, and hosts name them.
+func TestFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		agents := map[string]*api.Status{}
+		written := map[string]uint8{} // S that an agent writes for abwc; 31 otherwise
+		say := func() {
+			for i := range c.fleet.Devices {
+				d := &c.fleet.Devices[i]
+				if s, known := agents[d.Name]; known && s == nil {
+					continue
+				}
+				s := &api.Status{Device: d.Name}
+				for j := range d.Ports {
+					w, is := written[d.Name+":"+d.Ports[j].Name]
+					if !is {
+						w = 31
+					}
+					s.Ports = append(s.Ports, api.Port{Port: d.Ports[j].Name, State: api.StateLive, Signals: []api.Signal{{Signal: "abwc", Bucket: w}}})
+				}
+				agents[d.Name] = s
+			}
+			c.Agents(agents)
+		}
+		during := func(d time.Duration, is state) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+				say()
+				tell(t, c, is)
+				c.Status()
+			}
+		}
+		long := c.Oldest() + c.Silent() + 2*time.Second
+		via := func(port string, change func(*Row)) state {
+			return func(from, to string) Row {
+				row := idle(from, to)
+				if port == "" || passes(c, from, to, port) {
+					change(&row)
+				}
+				return row
+			}
+		}
+		during(long, idle)
+		has(t, c, "nothing")
+
+		drops := func(r *Row) { r.State, r.Read, r.TaggedLost = StateDropsTags, false, 1 }
+		during(2*time.Second, via("spine:down2", drops))
+		// The leaf's port and the spine's are in series for the same pairs.
+		has(t, c, "a port drops tags", "mesh-drops-tags leaf1:up or spine:down2")
+		during(2*time.Second, via("", drops))
+		if f := c.Status().Findings; len(f) != 1 || f[0].Code != findings.MeshDropsTags || f[0].Pairs != 12 {
+			t.Errorf("all drop: %+v", f)
+		}
+		// Of a leaf all that comes and goes is lost, also between its own hosts.
+		during(2*time.Second, func(from, to string) Row {
+			row := idle(from, to)
+			if slices.Contains([]string{"h3", "h4"}, from) || slices.Contains([]string{"h3", "h4"}, to) {
+				drops(&row)
+			}
+			return row
+		})
+		has(t, c, "a switch drops tags", "mesh-drops-tags leaf2")
+		during(2*time.Second, via("leaf2:up", func(r *Row) { r.State, r.Read = StateNotCapable, false }))
+		has(t, c, "a port strips", "mesh-strips-tags leaf2:up or spine:down1")
+		during(2*time.Second, via("leaf1:host2", func(r *Row) { r.S, r.LM = 0, 125 }))
+		has(t, c, "an agent is gone", "mesh-stale leaf1:host2")
+		during(2*time.Second, via("spine:down1", func(r *Row) { r.ExtraNS = 2e6 }))
+		has(t, c, "a slow path for tags", "mesh-delays-tags leaf2:up or spine:down1")
+		during(20*time.Second, via("spine:down1", func(r *Row) { r.Reordered = 1 }))
+		has(t, c, "another order", "mesh-reorders-tags leaf2:up or spine:down1")
+		during(time.Minute, via("spine:down1", func(r *Row) { r.Reordered, r.TwinsReordered = 1, 1 }))
+		has(t, c, "of all, and not of tags alone")
+		during(long, idle)
+
+		// Between h1 and h2 is no port of leaf2.
+		off := func(from, to string) Row {
+			row := idle(from, to)
+			if from == "h1" && to == "h2" {
+				row.S, row.LM = 5, 6
+			}
+			return row
+		}
+		during(2*time.Second, off)
+		has(t, c, "for a moment")
+		during(long, off)
+		has(t, c, "a swapped cable", "mesh-off-path")
+		if f := c.Status().Findings; len(f) == 1 && !strings.Contains(f[0].Reason, "leaf2:host2") {
+			t.Errorf("%+v", f)
+		}
+		during(long, idle)
+
+		// A rule that is not the agent's.
+		during(long, congested(c, "leaf1:up", 1))
+		has(t, c, "a wrong rule", "mesh-names-idle leaf1:up")
+		written["leaf1:up"] = 6 // a bucket apart is the same
+		during(long, congested(c, "leaf1:up", 1))
+		has(t, c, "the agent says the same")
+		during(long, idle)
+		has(t, c, "no rule of a full port", "mesh-misses-full leaf1:up")
+		// Another port is worse on all ways that pass it: nothing says that its rules are wrong.
+		during(long, func(from, to string) Row {
+			row := idle(from, to)
+			if passes(c, from, to, "leaf1:up") {
+				row.S, row.LM = 2, 8
+			}
+			return row
+		})
+		if f := c.Status().Findings; slices.ContainsFunc(f, func(f Finding) bool { return f.Code == findings.MeshMissesFull }) {
+			t.Errorf("%+v", f)
+		}
+		delete(written, "leaf1:up")
+		during(long, idle)
+		has(t, c, "all is well again")
+
+		agents["spine"] = nil
+		during(long, idle)
+		has(t, c, "an agent does not answer", "mesh-no-agent spine")
+	})
+}
+
+// TestHostileRows has a host send what cannot be: all of it is refused, and changes nothing.
+func TestHostileRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		right := idle("h1", "h2")
+		right.To, right.Signal = "h2", "abw"
+		for name, change := range map[string]func(*Row){
+			"an unknown host": func(r *Row) { r.To = "h9" }, "itself": func(r *Row) { r.To = "h1" }, "another signal": func(r *Row) { r.Signal = "pd" }, "no signal": func(r *Row) { r.Signal = "" },
+			"a port too many": func(r *Row) { r.Port = Ports }, "a port below": func(r *Row) { r.Port = -1 }, "S": func(r *Row) { r.S = 32 }, "LM": func(r *Row) { r.LM = 128 },
+			"no state": func(r *Row) { r.State = "" }, "more lost than sent": func(r *Row) { r.Lost = 3 }, "tags": func(r *Row) { r.TaggedLost = 2 }, "a time to come": func(r *Row) { r.AgeNS = -1 },
+			"a round trip": func(r *Row) { r.RTTNS = -1 }, "many": func(r *Row) { r.Sent = 1 << 30 },
+		} {
+			wrong := right
+			change(&wrong)
+			if err := c.Add("h1", &Report{Rows: []Row{right, wrong}}); err == nil {
+				t.Errorf("%s: it is taken", name)
+			}
+		}
+		if err := c.Add("h1", &Report{Rows: make([]Row, MostRows+1)}); err == nil {
+			t.Error("too many rows are taken")
+		}
+		if err := c.Add("elsewhere", &Report{}); err == nil {
+			t.Error("rows of a stranger are taken")
+		}
+		if s := c.Status(); s.States[StateUnknown] != 12 || s.Hosts[0].State != HostNever {
+			t.Errorf("%+v", s)
+		}
+		if err := c.Add("h1", &Report{Rows: []Row{right}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhy has a pair's changes, and those of no other.
+func TestWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		tell(t, c, idle)
+		time.Sleep(time.Second)
+		tell(t, c, congested(c, "leaf1:up", 1))
+		time.Sleep(time.Second)
+		tell(t, c, congested(c, "leaf1:up", 1))
+		w, err := c.Why("h1", "h3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(w.Hops); got != "[[leaf1:up] [spine:down2] [leaf2:host1]]" || len(w.Paths) != 8 || len(w.Changes) != 16 || w.Pair.State != StateCapable {
+			t.Errorf("%s %+v", got, w)
+		}
+		if last := w.Changes[15]; last.S != 5 || !slices.Equal(last.Ports, []string{"leaf1:up"}) || last.Time.Sub(c.began) != time.Second || last.Port != 3 || last.Signal != "abwc" {
+			t.Errorf("%+v", last)
+		}
+		if w, err := c.Why("h2", "h1"); err != nil || len(w.Changes) != 8 {
+			t.Errorf("%+v, %v", w, err)
+		}
+		for _, pair := range [][2]string{{"h1", "h1"}, {"h1", "x"}, {"x", "h1"}, {"", ""}} {
+			if _, err := c.Why(pair[0], pair[1]); err == nil {
+				t.Errorf("%v: no error", pair)
+			}
+		}
+	})
+}
+
+// TestRing keeps the last changes, in order.
+func TestRing(t *testing.T) {
+	r := ring{}
+	for i := range MostChanges + 1000 {
+		r.add(change{at: uint32(i)})
+	}
+	want := uint32(1000)
+	r.each(func(c *change) {
+		if c.at != want {
+			t.Fatalf("change %d, want %d", c.at, want)
+		}
+		want++
+	})
+	if want != MostChanges+1000 {
+		t.Errorf("the last is %d", want)
+	}
+}
+
+// TestHistograms has a load for a known part of a minute.
+func TestHistograms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		for s := range 61 {
+			is := congested(c, "leaf1:up", 1)
+			if s >= 15 {
+				is = idle
+			}
+			tell(t, c, is)
+			time.Sleep(time.Second)
+		}
+		h := c.Histograms()
+		find := func(signal string, lm uint16) (out Histogram) {
+			for _, one := range h.Histograms {
+				if one.Source == "h1" && one.Destination == "10.0.3.0/24" && one.Signal == signal && one.LM == lm {
+					out = one
+				}
+			}
+			return out
+		}
+		full, free := find("abwc", 1), find("abwc", 126)
+		if h.Until.Sub(h.From) != time.Minute || full.Seconds == nil || free.Seconds == nil {
+			t.Fatalf("%+v", h)
+		}
+		if full.Seconds[5] < 14.9*Ports || full.Seconds[5] > 15*Ports || free.Seconds[31] < 44*Ports || free.Seconds[31] > 45*Ports || full.MeanS != 5 || !slices.Equal(full.Ports, []string{"leaf1:up"}) || len(free.Ports) != 0 {
+			t.Errorf("%+v\n%+v", full, free)
+		}
+	})
+}
+
+// TestStatesAreAsked has every word of a state in the order of States.
+func TestStatesAreAsked(t *testing.T) {
+	for _, s := range []string{StateUnknown, StateUnreachable, StateUntagged, StateNotCapable, StateDropsTags, StateCapable} {
+		if !slices.Contains(States, s) {
+			t.Errorf("%q is missing", s)
+		}
+	}
+	if quantize.NumBuckets != 32 {
+		t.Error("S has 5 bits")
+	}
+}
