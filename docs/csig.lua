@@ -99,3 +99,66 @@ local function register()
 end
 csig.prefs_changed = register
 register()
+
+-- Probes and answers of a mesh (docs/mesh.md): UDP, by the mesh's port.
+local mesh = Proto("csig_mesh", "Congestion Signaling Mesh")
+local m = mesh.fields
+m.kind     = ProtoField.string("csig_mesh.kind", "Kind")
+m.version  = ProtoField.uint8("csig_mesh.version", "Version", base.DEC)
+m.signal   = ProtoField.uint8("csig_mesh.signal", "Signal asked for (T)", base.DEC, signals)
+m.valid    = ProtoField.bool("csig_mesh.valid", "Valid: the probe had a tag", 8, nil, 0x01)
+m.wide     = ProtoField.bool("csig_mesh.wide", "Wide", 8, nil, 0x02)
+m.run      = ProtoField.uint64("csig_mesh.run", "Run", base.HEX)
+m.seq      = ProtoField.uint64("csig_mesh.seq", "Sequence", base.DEC)
+m.sent     = ProtoField.uint64("csig_mesh.sent", "Sent (Unix time in ns)", base.DEC)
+m.received = ProtoField.uint64("csig_mesh.received", "Received (Unix time in ns)", base.DEC)
+m.mac      = ProtoField.bytes("csig_mesh.mac", "MAC")
+
+mesh.prefs.port = Pref.uint("UDP port", 9917, "Port of the mesh")
+
+function mesh.dissector(tvb, pinfo, root)
+  if tvb:len() < 32 then return 0 end
+  local magic, answer = tvb(0, 4):string(), false
+  if magic == "CSGM" then answer = true elseif magic ~= "CSGP" then return 0 end
+  local tree = root:add(mesh, tvb())
+  tree:add(m.kind, tvb(0, 4), answer and "answer" or "probe")
+  tree:add(m.version, tvb(4, 1))
+  pinfo.cols.protocol = "CSIG mesh"
+  if tvb(4, 1):uint() ~= 1 then return tvb:len() end
+  if not answer then
+    tree:add(m.signal, tvb(5, 1))
+    tree:add(m.run, tvb(8, 8))
+    tree:add(m.seq, tvb(16, 8))
+    tree:add(m.sent, tvb(24, 8))
+    pinfo.cols.info = "probe " .. tostring(tvb(16, 8):uint64())
+    return tvb:len()
+  end
+  local flags = tvb(5, 1)
+  tree:add(m.valid, flags)
+  tree:add(m.wide, flags)
+  tree:add(m.run, tvb(6, 8))
+  tree:add(m.seq, tvb(14, 8))
+  pinfo.cols.info = "answer to " .. tostring(tvb(14, 8):uint64())
+  local is_wide = bit.band(flags:uint(), 2) ~= 0
+  local size = is_wide and 6 or 2
+  if tvb:len() ~= 46 + size then return tvb:len() end
+  if bit.band(flags:uint(), 1) ~= 0 then
+    local uec = csig.prefs.layout == 2
+    local tag = tree:add(csig, tvb(22, size))
+    local t, s, lm = (is_wide and add_wide or add_compact)(tag, tvb(22, size):tvb(), uec)
+    pinfo.cols.info:append(string.format(": %s S=%d LM=%d", signals[t] or ("T=" .. t), s, lm))
+  end
+  tree:add(m.received, tvb(22 + size, 8))
+  tree:add(m.mac, tvb(30 + size, 16))
+  return tvb:len()
+end
+
+local mesh_port = 0
+local function register_mesh()
+  local udp = DissectorTable.get("udp.port")
+  if mesh_port ~= 0 then udp:remove(mesh_port, mesh) end
+  mesh_port = mesh.prefs.port
+  if mesh_port ~= 0 then udp:add(mesh_port, mesh) end
+end
+mesh.prefs_changed = register_mesh
+register_mesh()
