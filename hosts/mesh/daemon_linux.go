@@ -41,14 +41,6 @@ type DaemonConfig struct {
 	Beside func(ctx context.Context, c *Collector) error
 }
 
-// Bits that a trial with a peer takes on a wire, in one direction: its probes and the answers to the peer's.
-const trialBits = 3 * 8 * (2*(18+headIPv6+headUDP+24) + probeSize + longestAnswer)
-
-// Interval is how often each peer is probed, so that probes and answers stay below a rate.
-func Interval(want time.Duration, peers int, rate uint64) time.Duration {
-	return max(want, time.Duration(float64(min(peers, MostPeers)*trialBits)/float64(max(rate, 1))*float64(time.Second)))
-}
-
 // LinkSpeed is what a network interface reports, in bit/s; 0 where it does not.
 func LinkSpeed(name string) uint64 {
 	text, err := os.ReadFile(filepath.Join("/sys/class/net", name, "speed"))

@@ -29,6 +29,15 @@ const (
 	probeSize  = longestAnswer   // bytes of a probe's payload: no answer is longer than what asks for it
 )
 
+// TrialBits is what a host and a peer send each other in an interval, in bits of one direction of a link: a trial's
+// probes and the answers to the peer's, over IPv6, with preamble, tag, FCS and gap.
+const TrialBits = 3 * 8 * (2*(18+headIPv6+headUDP+24) + probeSize + longestAnswer)
+
+// Interval is how often each peer is probed, so that probes and answers stay below a rate in bit/s.
+func Interval(want time.Duration, peers int, rate uint64) time.Duration {
+	return max(want, time.Duration(float64(min(peers, MostPeers)*TrialBits)/float64(max(rate, 1))*float64(time.Second)))
+}
+
 // What a pair's probes found out (draft-00 §6.3.3).
 const (
 	StateUnknown     = "unknown"     // nothing has come back yet
