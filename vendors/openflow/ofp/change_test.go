@@ -368,6 +368,45 @@ func TestNoBundles(t *testing.T) {
 	})
 }
 
+// TestGivenUpInWrite gives a question up while it is written: the switch takes the rest, and the connection, which
+// others share, stays.
+func TestGivenUpInWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe() // which has no buffer
+		defer there.Close()
+		taken := make(chan struct{})
+		go func() {
+			defer close(taken)
+			head := make([]byte, 16)
+			_, _ = there.Read(head)
+			_, _ = there.Write(message(byte(Version13), typeHello, 1))
+			_, _ = there.Read(head)
+			_, _ = there.Write(message(byte(Version13), typeFeaturesRep, 2, make([]byte, 24)...))
+			time.Sleep(100 * time.Millisecond)
+			for range 2 { // a question that nobody waits for any more, and one of another
+				if _, err := io.ReadFull(there, head[:8]); err != nil {
+					t.Error(err)
+				}
+				_, _ = there.Write(message(byte(Version13), typeBarrierRep, order.Uint32(head[4:])))
+			}
+		}()
+		o, err := NewConn(t.Context(), here, Version13)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("no time any more"))
+		defer cancel()
+		if err := o.Barrier(ctx); err == nil || !strings.Contains(err.Error(), "no time any more") {
+			t.Error(err)
+		}
+		if err := o.Barrier(t.Context()); err != nil {
+			t.Errorf("another question: %v", err)
+		}
+		<-taken
+	})
+}
+
 // TestNotReading has a switch that reads nothing any more: what is half written ends the
 // connection, and with it those who wait to write.
 func TestNotReading(t *testing.T) {

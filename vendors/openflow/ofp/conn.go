@@ -196,8 +196,12 @@ func (o *Conn) next(typ uint8) uint32 {
 	return o.xid
 }
 
+// writeGrace is how long a message that is being written may take after its exchange was given up.
+const writeGrace = time.Second
+
 // flush writes what was appended. Where that does not come to an end, half a message
-// may have been written, and the connection is of no use any more.
+// may have been written, and the connection is of no use any more. A question that is given up
+// while it is written ends no connection that others use: the switch only has to take it.
 func (o *Conn) flush(ctx context.Context) error {
 	if g := o.guard.Load(); g != nil {
 		if err := g.May(); err != nil {
@@ -205,9 +209,19 @@ func (o *Conn) flush(ctx context.Context) error {
 			return o.Err()
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { o.fail(context.Cause(ctx)) })
+	written := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		grace := time.NewTimer(writeGrace)
+		defer grace.Stop()
+		select {
+		case <-written:
+		case <-grace.C:
+			o.fail(context.Cause(ctx))
+		}
+	})
 	_, err := o.c.Write(o.out)
 	o.out = o.out[:0]
+	close(written)
 	stop()
 	if err != nil {
 		o.fail(err)
