@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
@@ -33,20 +34,37 @@ func (s lmSet) next(lm int) int {
 	return 0
 }
 
+// nth is the locator with n others below it.
+func (s lmSet) nth(n int) int {
+	word := 0
+	if low := bits.OnesCount64(s[0]); n >= low {
+		n, word = n-low, 1
+	}
+	rest := s[word]
+	for range n {
+		rest &= rest - 1
+	}
+	return word<<6 + bits.TrailingZeros64(rest)
+}
+
 // numLM is how many compact locators there can be.
 const numLM = 128
 
-// locators gives each update port its locators: what the files say, and for the
-// rest the best of those that are free.
+// locators gives each update port its locators: what the files say, what follows from them, and
+// for the rest the best of those that are free.
 func (c *compiler) locators(f *Fleet) {
 	signals := signalsOf(&f.Profile)
+	cables := sync.OnceValue(func() *graph { return newGraph(f) })
 	if c.profile.layoutOK {
-		c.checkLocators(f, slices.DeleteFunc(slices.Clone(signals), func(sig quantize.Signal) bool { return c.profile.badLM[sig] }))
+		sound := slices.DeleteFunc(slices.Clone(signals), func(sig quantize.Signal) bool { return c.profile.badLM[sig] })
+		d := c.newDerivation(f, sound, cables)
+		c.checkLocators(f, sound, d)
+		d.warn()
 	}
 	if len(c.errs) > 0 {
 		return
 	}
-	t := newGraph(f)
+	t := cables()
 	chosen := make([][numSignals]uint8, t.ports)
 	done := make([]*locatorAllocation, 0, len(signals))
 	for _, sig := range signals {
@@ -87,12 +105,16 @@ func locatorsOf(f *Fleet, sig quantize.Signal) lmSet {
 
 // othersFree reports whether a device that uses these locators has one left for a port in
 // place of lm, whichever of the fields is the one that tells its ports apart. Where it has
-// not, as where there are more ports than values of a field, ports may share one.
+// not, as where there are more ports than values of a field, ports may share one. The
+// attributes of ports do not tell them apart: where there are no other fields, all may share one.
 func othersFree(f *Fleet, sig quantize.Signal, lm uint16, used lmSet) bool {
 	l := f.Profile.Signals[sig].Locator
 	free := locatorsOf(f, sig).minus(used)
 	if len(l.Fields) == 0 {
 		return !free.empty()
+	}
+	if !slices.ContainsFunc(l.Fields, func(field quantize.LocatorField) bool { _, is := attributeOf(field.Name); return !is }) {
+		return false
 	}
 	for i := range l.Fields {
 		_, shift := fieldShift(l, l.Fields[i].Name)
@@ -143,24 +165,26 @@ type locatorAllocation struct {
 	all  lmSet // those that can name a port
 	size int   // of all
 
-	mask, value []uint8 // of each port: what is given
+	mask, value []uint8 // of each port: what is given or derived
+	derived     uint8   // the bits of fields that are derived for some ports
 	lm          []uint8 // of each port: what it writes, 0 for nothing
 
 	out, in []lmSet // of each device: what its ports, and those towards it, write
 	far     []lmSet // of each device: what the ports of those it has a link with write
 	used    lmSet
-	each    bool // every port of the fleet can have a name of its own
-	blocks  []lmSet
-	sets    map[uint16]lmSet // by mask and value
+	each    bool              // every port of the fleet can have a name of its own
+	blocks  map[uint8][]lmSet // by the values of the derived fields
+	sets    map[uint16]lmSet  // by mask and value
 }
 
 // checkLocators says what is wrong with the locators that are given, and which ones only
-// the file can give. What is wrong with a port in the same way for several signals is
-// said once.
-func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
+// the file can give, after it has derived what it can. What is wrong with a port in the same way
+// for several signals is said once.
+func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal, derived *derivation) {
 	layout := f.Profile.Layout
 	for i := range f.Devices {
 		d := &f.Devices[i]
+		derived.derive(i)
 		var used [numSignals]lmSet // what the file gives to them
 		for j := range d.Ports {
 			for _, sig := range signals {
@@ -189,8 +213,10 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 				si, locator := signalIndex(sig), f.Profile.Signals[sig].Locator
 				mask, lm := spec.lmSpec[si].mask, spec.lmSpec[si].value
 				switch {
-				case at.lm != notGiven && mask == layout.LMAllOnes():
-					if why := layout.LMReserved(lm); why != "" {
+				case mask == layout.LMAllOnes() && (at.lm != notGiven || at.isDerived()):
+					if why := layout.LMReserved(lm); why != "" && at.isDerived() {
+						wrong(why, "give the port lm, or the locator one more field", "the derived fields give no locator of a port: "+why)
+					} else if why != "" {
 						wrong(why, "", why)
 					}
 					if other := owners[si][lm]; other != "" && len(d.Ports) < int(layout.LMStale()) && othersFree(f, sig, lm, used[si]) {
@@ -199,7 +225,7 @@ func (c *compiler) checkLocators(f *Fleet, signals []quantize.Signal) {
 					}
 					owners[si][lm] = p.Name
 				case p.Action == vlanrules.Update:
-					if field := unnamed(locator, mask); field != nil {
+					if field := unnamed(locator, mask, spec.said); field != nil {
 						names := slices.Sorted(maps.Keys(field.Names))
 						wrong(field.Name, fmt.Sprintf("its values have names, so csig does not choose one: lm: {%s: %s} for the port, or port: {lm: …} for its device or group", field.Name, strings.Join(names, "|")),
 							"there is no value for the locator's field "+field.Name)
@@ -224,11 +250,13 @@ func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal)
 		d := &f.Devices[i]
 		for j := range d.Ports {
 			spec := c.specs[i][j].lmSpec[si]
-			complete := c.origins.devices[i].ports[j].lm != notGiven && spec.mask == layout.LMAllOnes()
+			about := &c.origins.devices[i].ports[j]
+			complete := spec.mask == layout.LMAllOnes() && (about.lm != notGiven || about.isDerived())
 			if !complete && d.Ports[j].Action != vlanrules.Update {
 				continue // it writes none
 			}
 			a.mask[t.first[i]+j], a.value[t.first[i]+j] = uint8(spec.mask), uint8(spec.value)
+			a.derived |= derivedBits(f.Profile.Signals[sig].Locator, about.derived|about.unknown)
 			if complete {
 				a.lm[t.first[i]+j] = uint8(spec.value)
 			}
@@ -238,11 +266,12 @@ func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal)
 }
 
 // unnamed is the first field whose values have names and of which none is
-// given.
-func unnamed(l quantize.Locator, mask uint16) *quantize.LocatorField {
+// given, without those that were reported.
+func unnamed(l quantize.Locator, mask uint16, said attributeSet) *quantize.LocatorField {
 	for i := range l.Fields {
 		_, shift := fieldShift(l, l.Fields[i].Name)
-		if len(l.Fields[i].Names) > 0 && mask>>shift&1 == 0 {
+		a, is := attributeOf(l.Fields[i].Name)
+		if len(l.Fields[i].Names) > 0 && mask>>shift&1 == 0 && !(is && said.has(a)) {
 			return &l.Fields[i]
 		}
 	}
@@ -250,7 +279,7 @@ func unnamed(l quantize.Locator, mask uint16) *quantize.LocatorField {
 }
 
 func (a *locatorAllocation) sameAs(b *locatorAllocation) bool {
-	return a.all == b.all && slices.Equal(a.mask, b.mask) && slices.Equal(a.value, b.value)
+	return a.all == b.all && a.derived == b.derived && slices.Equal(a.mask, b.mask) && slices.Equal(a.value, b.value)
 }
 
 // candidates are the locators that agree with what is given.
@@ -294,7 +323,7 @@ func (a *locatorAllocation) run() {
 		}
 	}
 	a.each = writers <= a.size
-	a.blocks = a.t.blocks(a.all)
+	a.divide()
 	slices.Sort(order)
 	for _, o := range order {
 		p := int(uint32(o))
@@ -307,6 +336,43 @@ func (a *locatorAllocation) run() {
 			return
 		}
 		a.note(i, p)
+	}
+}
+
+// divide gives each place on the way up and down a range of locators. Those with the same values
+// of the derived fields divide what these leave.
+func (a *locatorAllocation) divide() {
+	if a.derived == 0 {
+		a.blocks = map[uint8][]lmSet{0: blocksOf(a.all, a.t.masks)}
+		return
+	}
+	most := make(map[uint8][]int) // by the values: of each place, the most ports that one device has there
+	count := make(map[uint16]int)
+	for i := range a.f.Devices {
+		clear(count)
+		for j := range a.f.Devices[i].Ports {
+			p := a.t.first[i] + j
+			values, class := a.value[p]&a.derived, a.t.class[p]
+			if a.f.Devices[i].Ports[j].Action != vlanrules.Update {
+				continue // it writes none
+			}
+			if most[values] == nil {
+				most[values] = make([]int, len(a.t.masks))
+			}
+			key := uint16(values)<<8 | uint16(class)
+			count[key]++
+			most[values][class] = max(most[values][class], count[key])
+		}
+	}
+	a.blocks = make(map[uint8][]lmSet, len(most))
+	for values, places := range most {
+		var all lmSet
+		for lm := range numLM {
+			if a.all.has(lm) && uint8(lm)&a.derived == values {
+				all.add(lm)
+			}
+		}
+		a.blocks[values] = blocksOf(all, places)
 	}
 }
 
@@ -360,7 +426,8 @@ func (a *locatorAllocation) choose(i, p int, seed uint32) int {
 	if a.each {
 		prefer(best.minus(a.used))
 	}
-	prefer(best.and(a.blocks[a.t.class[p]]))
+	block := a.blocks[a.value[p]&a.derived][a.t.class[p]]
+	prefer(best.and(block))
 	if k >= 0 {
 		prefer(best.minus(a.in[k]))
 	}
@@ -369,5 +436,13 @@ func (a *locatorAllocation) choose(i, p int, seed uint32) int {
 		further = further.or(a.far[k])
 	}
 	prefer(best.minus(further))
-	return best.next(int(seed % numLM))
+	if a.derived == 0 {
+		return best.next(int(seed % numLM))
+	}
+	// Those that the derived fields leave are close together: a seed of all would mostly find the first.
+	left := a.candidates(p)
+	if own := left.and(block); !own.empty() {
+		left = own
+	}
+	return best.next(left.nth(int(seed % uint32(left.len()))))
 }

@@ -39,7 +39,9 @@ func (c *compiler) compose() *Fleet {
 	if c.full() {
 		return f
 	}
+	before := len(c.errs)
 	c.topology(f)
+	c.badCables = len(c.errs) > before
 	c.stripRetired(f)
 	for name := range maps.Keys(c.groups) {
 		if g := c.groups[name]; !g.used {
@@ -279,7 +281,9 @@ func (c *compiler) schedule(d *Device, values *layered[deviceKeys], what string)
 // givenLM is what the layers of a port say of its locators.
 type givenLM struct {
 	lmSpec
-	lost bool // not all could be read: no more is asked for
+	lost      bool // not all could be read: no more is asked for
+	lostSpeed bool
+	said      attributeSet // no value for a field of this name: reported, or it only follows from another mistake
 }
 
 // composedPort is what the layers say of a port.
@@ -302,8 +306,8 @@ func (c *compiler) composePort(chain []*layered[deviceKeys], entries []*layered[
 	lost := v.isLost("lm") || slices.ContainsFunc(chain, func(l *layered[deviceKeys]) bool { return l.isLost("port") })
 	out := &composedPort{
 		port:  Port{Speed: cmp.Or(v.keys.Speed.Override, v.keys.Speed.given), SpeedOverride: v.keys.Speed.Override != 0, MTU: v.keys.MTU, Action: vlanrules.Update},
-		about: portOrigins{v.originOf("name"), v.originOf("speed"), v.originOf("mtu"), v.originOf("action"), v.originOf("lm"), v.originOf("strip_retired"), notGiven},
-		lm:    givenLM{v.keys.LM.spec, lost},
+		about: portOrigins{v.originOf("name"), v.originOf("speed"), v.originOf("mtu"), v.originOf("action"), v.originOf("lm"), v.originOf("strip_retired"), notGiven, 0, 0},
+		lm:    givenLM{lmSpec: v.keys.LM.spec, lost: lost, lostSpeed: v.isLost("speed")},
 	}
 	switch v.keys.Action {
 	case vlanrules.Strip.String():

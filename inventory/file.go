@@ -70,7 +70,7 @@ type locatorKeys struct {
 	_      struct{}   `doc:"A bit field of a locator."`
 	Name   string     `key:"name,need" is:"field" doc:"Its name."`
 	Bits   int        `key:"bits,need" range:"1 16" hint:"how many bits of the locator the field takes" doc:"How many bits it takes."`
-	Values valueNames `key:"values" doc:"Names of its values. csig never chooses one of these by itself."`
+	Values valueNames `key:"values" doc:"Names of its values. csig chooses none of these, but derives those of the fields capacity and orientation."`
 }
 
 // locatorList is the fields of a locator.

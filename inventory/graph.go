@@ -123,14 +123,14 @@ func (t *graph) classes() {
 	}
 }
 
-// blocks divides locators among the classes, by the most ports that a device
+// blocksOf divides locators among the classes, by the most ports that a device
 // has in each: a frame passes each class once on its way up and down a fabric,
 // so names from different blocks never meet on one path. Sizes go by powers of
 // two, so that a new port does not move the blocks of all.
-func (t *graph) blocks(all lmSet) []lmSet {
-	out := make([]lmSet, len(t.masks))
-	weights, sum := make([]int, len(t.masks)), 0
-	for i, n := range t.masks {
+func blocksOf(all lmSet, most []int) []lmSet {
+	out := make([]lmSet, len(most))
+	weights, sum := make([]int, len(most)), 0
+	for i, n := range most {
 		if n > 0 {
 			weights[i] = 1 << bits.Len(uint(n-1))
 			sum += weights[i]

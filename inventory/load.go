@@ -166,6 +166,7 @@ type compiler struct {
 	lost      bool         // a whole file: anything may be in it
 	lostNames bool         // a device's or host's name
 	lostLinks bool         // a cable
+	badCables bool         // what was read of cables and peers is wrong
 	open      map[int]bool // of the devices by number: some of their ports
 	doubted   map[int]bool // of the devices by number: the name, the platform or the way in
 

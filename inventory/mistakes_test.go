@@ -85,6 +85,11 @@ func gnmi(block string) []string {
 	return onS1("address: 192.0.2.7\n    counters:\n      source: gnmi\n      gnmi: " + block)
 }
 
+// firstField calls the locator's first field otherwise, and makes further changes.
+func firstField(field string, changes ...string) []string {
+	return append([]string{"stage, bits: 2, values: {tor: 1, spine: 2}", field}, changes...)
+}
+
 // mistakes are pairs of what to replace in good; "" is the whole file.
 var mistakes = []struct {
 	name    string
@@ -297,6 +302,21 @@ var mistakes = []struct {
 	{"lm beyond its fields", []string{"bits: 5", "bits: 3", "lm: 17", "lm: 40"}},
 	{"lm field unknown", []string{"{stage: tor, port: 1}", "{stag: tor, port: 1}"}},
 	{"lm field with names missing", []string{"{stage: tor, port: 1}", "{port: 1}"}},
+	{"field capacity with names, and no speed", firstField("capacity, bits: 2, values: {s10G: 1, s25G: 2}", "speed: 10G, action: update, lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {capacity: 3}")},
+	{"field capacity without a name for the speed", firstField("capacity, bits: 2, values: {s1G: 1, s25G: 2}", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {capacity: 3}")},
+	{"field capacity with two names for the speed", firstField("capacity, bits: 2, values: {s10G: 1, cap-10G: 2}", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {capacity: 3}")},
+	{"field capacity without a number for the speed", firstField("capacity, bits: 4", "speed: 10G, action: update, lm: {stage: tor, port: 1}", "speed: 48bit/s", "port, bits: 5", "port, bits: 3", "speed: 10G, lm: {stage: spine, port: 1}", "lm: {capacity: 3}", "lm: 17, ", "")},
+	{"field capacity with too few bits", firstField("capacity, bits: 2", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {port: 1}")},
+	{"field stage with too few bits", firstField("stage, bits: 1", "lm: {stage: tor, port: 1}", "lm: {stage: 0}", "lm: {stage: spine, port: 1}", "lm: {port: 1}")},
+	{"field orientation with too few bits", firstField("orientation, bits: 1", "action: strip, peer: h1", "lm: {port: 2}, peer: h1", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {orientation: 0}")},
+	{"field orientation with names, and no cable", firstField("orientation, bits: 2, values: {up: 1, down: 2}", "lm: {stage: tor, port: 1}", "lm: {orientation: up}", "lm: {stage: spine, port: 1}", "lm: {orientation: down}", "lm: 17, action: passthrough", "mtu: 9000")},
+	{"field orientation with names, and no way to a host", firstField("orientation, bits: 2, values: {up: 1, down: 2}", "peer: h1", "mtu: 9000", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {orientation: down}")},
+	{"field orientation with names, and a device of another fleet", []string{"", strings.Replace(derivedHead("[{name: orientation, bits: 2, values: {up: 1, down: 2}}, {name: port, bits: 5}]"), "sonic", "linux", 1) + "devices:\n  - {name: s1, ports: [{name: p1, peer: h1}, {name: p2, peer: 's2:p1'}]}\n"}},
+	{"field orientation without a name for the side", []string{"", derivedHead("[{name: orientation, bits: 2, values: {up: 1, down: 2}}, {name: port, bits: 5}]") + "devices:\n  - {name: s1, ports: [{name: p1, peer: h1}, {name: p2, peer: 's2:p2'}]}\n  - {name: s2, ports: [{name: p1, peer: h2}, {name: p2, peer: 's1:p2'}]}\n"}},
+	{"field orientation with names of another language", firstField("orientation, bits: 2, values: {north: 1, south: 2}", "lm: {stage: tor, port: 1}", "lm: {port: 1}", "lm: {stage: spine, port: 1}", "lm: {orientation: south}")},
+	{"derived fields are a reserved locator", []string{"", derivedHead("[{name: capacity, bits: 5, values: {s10G: 31}}, {name: orientation, bits: 2}]") + "devices:\n  - {name: s1, ports: [{name: p1, speed: 10G, peer: h1}]}\n"}},
+	{"derived fields of which none is known", []string{"", derivedHead("[{name: capacity, bits: 5}, {name: orientation, bits: 2}]") + "devices:\n  - {name: s1, ports: [{name: p1}]}\n"}},
+	{"derived fields and one locator twice", []string{"", derivedHead("[{name: capacity, bits: 4}, {name: port, bits: 3}]") + "devices:\n  - {name: s1, ports: [{name: p1, speed: 10G, lm: {port: 1}}, {name: p2, speed: 10G, lm: {port: 1}}, {name: p3, speed: 25G, lm: {port: 1}}]}\n"}},
 	{"lm value unknown", []string{"{stage: tor,", "{stage: spin,"}},
 	{"lm value too large", []string{"{stage: tor, port: 1}", "{stage: tor, port: 32}"}},
 	{"lm for one signal only", []string{"lm: 17, action: passthrough", "lm: {abw: 17}"}},

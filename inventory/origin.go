@@ -51,7 +51,11 @@ type deviceOrigins struct {
 	ports []portOrigins        // as Device.Ports
 }
 
-type portOrigins struct{ name, speed, mtu, action, lm, strip, peer originID }
+type portOrigins struct {
+	name, speed, mtu, action, lm, strip, peer originID
+
+	derived, unknown attributeSet // fields of the locator that no lm gives: derived, and 0 for not known
+}
 
 func newOrigins() *origins {
 	return &origins{layers: []string{"", "built-in", "allotted"}, list: make([]compactOrigin, firstOrigin)}
@@ -139,6 +143,7 @@ func (f *Fleet) PortOrigins(ref PortRef) map[string]Origin {
 				out[key] = f.index.origins.of(id)
 			}
 		}
+		p.fieldOrigins(f, out)
 		return out
 	}
 	return nil

@@ -27,13 +27,13 @@ func (k *locatorKeys) Check(m Mapping) {
 	}
 }
 
-// locator reads a locator format for an LM of that many bits; an absent one is
-// one unnamed number.
-func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Locator, bool) {
-	var l quantize.Locator
+// locator reads a locator format for an LM of that many bits, with the places of its fields; an
+// absent one is one unnamed number.
+func (p *profileReader) locator(n ast.Node, what string, bits int) (l quantize.Locator, at []originID, ok bool) {
 	if n == nil {
-		return l, true
+		return l, nil, true
 	}
+	p.layer = p.c.origins.layer("profile")
 	list, ok := p.list(n, what)
 	for _, item := range list {
 		var keys locatorKeys
@@ -41,9 +41,10 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 		_, isMapping := p.readKeys(item, what, &keys)
 		ok = ok && isMapping && p.mistakes() == before
 		l.Fields = append(l.Fields, quantize.LocatorField{Name: keys.Name, Bits: keys.Bits, Names: keys.Values})
+		at = append(at, p.at(item))
 	}
 	if !ok || !p.layoutOK || p.full() {
-		return l, false
+		return l, at, false
 	}
 	// What is wrong with a field alone belongs to it, the rest to the list.
 	said := make(map[string]bool)
@@ -59,7 +60,7 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (quantize.Loc
 		}
 		ok = false
 	}
-	return l, ok
+	return l, at, ok
 }
 
 // lm reads what is given of a port's locators: for each signal of the profile,

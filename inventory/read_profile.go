@@ -24,6 +24,8 @@ type profileReader struct {
 	reported map[string]bool          // fields that a mistake was reported for
 	layoutOK bool                     // the widths of LM are known
 	badLM    map[quantize.Signal]bool // the locator format is not usable
+
+	fieldsAt map[quantize.Signal][]originID // of the locator's fields
 }
 
 func (r *reader) readProfile(n ast.Node) *profileReader {
@@ -33,6 +35,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		nodes:    make(map[string]ast.Node),
 		reported: make(map[string]bool),
 		badLM:    make(map[quantize.Signal]bool),
+		fieldsAt: make(map[quantize.Signal][]originID),
 	}
 	if n == nil {
 		return p
@@ -65,8 +68,8 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 		p.interval = r.at(at)
 	}
 
-	locator, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
-	wide, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
+	locator, fieldsAt, locatorOK := p.locator(o.get("locator"), "profile: locator", p.profile.Layout.LMBits())
+	wide, _, _ := p.locator(o.get("wide_locator"), "profile: wide_locator", p.profile.Layout.WideLMBits())
 	signals := o.get("signals")
 	p.note("signals", signals, signals != nil) // none at all is for Validate
 	if signals != nil {
@@ -79,7 +82,7 @@ func (r *reader) readProfile(n ast.Node) *profileReader {
 			}
 			field := "signals." + sig.String()
 			sp := quantize.SignalProfile{Locator: locator, WideLocator: wide}
-			p.badLM[sig] = !locatorOK
+			p.badLM[sig], p.fieldsAt[sig] = !locatorOK, fieldsAt
 			// Formats are judged where they are read: one mistake in the
 			// profile's is one, not one a signal.
 			p.reported[field+".locator"], p.reported[field+".wide_locator"] = true, true
@@ -162,11 +165,11 @@ func (p *profileReader) signal(sig quantize.Signal, field string, n ast.Node, sp
 		}
 	}
 	if l := o.get("locator"); l != nil {
-		sp.Locator, ok = p.locator(l, what+".locator", p.profile.Layout.LMBits())
+		sp.Locator, p.fieldsAt[sig], ok = p.locator(l, what+".locator", p.profile.Layout.LMBits())
 		p.badLM[sig] = !ok
 	}
 	if l := o.get("wide_locator"); l != nil {
-		sp.WideLocator, _ = p.locator(l, what+".wide_locator", p.profile.Layout.WideLMBits())
+		sp.WideLocator, _, _ = p.locator(l, what+".wide_locator", p.profile.Layout.WideLMBits())
 	}
 }
 
