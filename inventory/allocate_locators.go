@@ -109,12 +109,12 @@ func locatorsOf(f *Fleet, sig quantize.Signal) lmSet {
 // attributes of ports do not tell them apart: where there are no other fields, all may share one.
 func othersFree(f *Fleet, sig quantize.Signal, lm uint16, used lmSet) bool {
 	l := f.Profile.Signals[sig].Locator
+	if len(l.Fields) > 0 && !hasOtherFields(l) {
+		return false
+	}
 	free := locatorsOf(f, sig).minus(used)
 	if len(l.Fields) == 0 {
 		return !free.empty()
-	}
-	if !slices.ContainsFunc(l.Fields, func(field quantize.LocatorField) bool { _, is := attributeOf(field.Name); return !is }) {
-		return false
 	}
 	for i := range l.Fields {
 		_, shift := fieldShift(l, l.Fields[i].Name)
@@ -172,9 +172,9 @@ type locatorAllocation struct {
 	out, in []lmSet // of each device: what its ports, and those towards it, write
 	far     []lmSet // of each device: what the ports of those it has a link with write
 	used    lmSet
-	each    bool              // every port of the fleet can have a name of its own
-	blocks  map[uint8][]lmSet // by the values of the derived fields
-	sets    map[uint16]lmSet  // by mask and value
+	each    bool             // every port of the fleet can have a name of its own
+	blocks  [numLM][]lmSet   // by the values of the derived fields
+	sets    map[uint16]lmSet // by mask and value
 }
 
 // checkLocators says what is wrong with the locators that are given, and which ones only
@@ -246,6 +246,7 @@ func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal)
 	a.all = locatorsOf(f, sig)
 	a.size = a.all.len()
 	si := signalIndex(sig)
+	var derived attributeSet
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		for j := range d.Ports {
@@ -256,12 +257,13 @@ func (c *compiler) newLocatorAllocation(f *Fleet, t *graph, sig quantize.Signal)
 				continue // it writes none
 			}
 			a.mask[t.first[i]+j], a.value[t.first[i]+j] = uint8(spec.mask), uint8(spec.value)
-			a.derived |= derivedBits(f.Profile.Signals[sig].Locator, about.derived|about.unknown)
+			derived |= about.derived | about.unknown
 			if complete {
 				a.lm[t.first[i]+j] = uint8(spec.value)
 			}
 		}
 	}
+	a.derived = derivedBits(f.Profile.Signals[sig].Locator, derived)
 	return a
 }
 
@@ -343,13 +345,11 @@ func (a *locatorAllocation) run() {
 // of the derived fields divide what these leave.
 func (a *locatorAllocation) divide() {
 	if a.derived == 0 {
-		a.blocks = map[uint8][]lmSet{0: blocksOf(a.all, a.t.masks)}
+		a.blocks[0] = blocksOf(a.all, a.t.masks)
 		return
 	}
-	most := make(map[uint8][]int) // by the values: of each place, the most ports that one device has there
-	count := make(map[uint16]int)
+	var most, count [numLM][]int // by the values: of each place, the most ports that one device has there
 	for i := range a.f.Devices {
-		clear(count)
 		for j := range a.f.Devices[i].Ports {
 			p := a.t.first[i] + j
 			values, class := a.value[p]&a.derived, a.t.class[p]
@@ -357,18 +357,19 @@ func (a *locatorAllocation) divide() {
 				continue // it writes none
 			}
 			if most[values] == nil {
-				most[values] = make([]int, len(a.t.masks))
+				most[values], count[values] = make([]int, len(a.t.masks)), make([]int, len(a.t.masks))
 			}
-			key := uint16(values)<<8 | uint16(class)
-			count[key]++
-			most[values][class] = max(most[values][class], count[key])
+			count[values][class]++
+			most[values][class] = max(most[values][class], count[values][class])
+		}
+		for _, places := range count {
+			clear(places)
 		}
 	}
-	a.blocks = make(map[uint8][]lmSet, len(most))
 	for values, places := range most {
 		var all lmSet
 		for lm := range numLM {
-			if a.all.has(lm) && uint8(lm)&a.derived == values {
+			if a.all.has(lm) && lm&int(a.derived) == values {
 				all.add(lm)
 			}
 		}
@@ -407,10 +408,11 @@ func (a *locatorAllocation) note(i, p int) {
 // those one hop further away. Of those that are left it is the first at or after
 // the seed: a later port changes it only by taking its place.
 func (a *locatorAllocation) choose(i, p int, seed uint32) int {
-	best := a.candidates(p)
-	if best.empty() {
+	all := a.candidates(p)
+	if all.empty() {
 		return 0
 	}
+	best := all
 	prefer := func(s lmSet) {
 		if !s.empty() {
 			best = s
@@ -440,7 +442,7 @@ func (a *locatorAllocation) choose(i, p int, seed uint32) int {
 		return best.next(int(seed % numLM))
 	}
 	// Those that the derived fields leave are close together: a seed of all would mostly find the first.
-	left := a.candidates(p)
+	left := all
 	if own := left.and(block); !own.empty() {
 		left = own
 	}

@@ -109,6 +109,7 @@ type derivedField struct {
 	*quantize.LocatorField
 	signal int // signalIndex
 	mask   uint16
+	above  uint16 // the bits that no field of the locator has
 	shift  int
 	at     originID // of the field in the profile
 
@@ -144,7 +145,7 @@ func (c *compiler) newDerivation(f *Fleet, signals []quantize.Signal, t func() *
 				continue // which of the names of a stage is true, only the file knows
 			}
 			_, one.shift = fieldShift(l, one.Name)
-			one.mask = (1<<one.Bits - 1) << one.shift
+			one.mask, one.above = (1<<one.Bits-1)<<one.shift, f.Profile.Layout.LMAllOnes()&^fieldBits(l)
 			one.readNames()
 			d.fields = append(d.fields, one)
 		}
@@ -249,7 +250,6 @@ func (d *derivation) derive(i int) {
 	if d == nil {
 		return
 	}
-	spare := d.f.Profile.Layout.LMAllOnes()
 	for j := range d.f.Devices[i].Ports {
 		p, spec := &d.f.Devices[i].Ports[j], &d.c.specs[i][j]
 		if p.Action != vlanrules.Update || spec.lost || d.c.full() {
@@ -288,7 +288,7 @@ func (d *derivation) derive(i int) {
 				about.derived.add(one.attribute)
 			}
 			lm.value |= uint16(n) << one.shift
-			lm.mask |= one.mask | spare&^fieldBits(d.f.Profile.Signals[quantize.Signals[one.signal]].Locator)
+			lm.mask |= one.mask | one.above
 		}
 	}
 }
@@ -383,20 +383,15 @@ func (p *portOrigins) fieldOrigins(f *Fleet, to map[string]Origin) {
 	if n := len(from); n > 1 {
 		text = "derived from " + strings.Join(from[:n-1], ", ") + " and " + from[n-1]
 	}
-	if hasOtherFields(&f.Profile) {
+	if slices.ContainsFunc(signalsOf(&f.Profile), func(sig quantize.Signal) bool { return hasOtherFields(f.Profile.Signals[sig].Locator) }) {
 		text += ", the rest allotted"
 	}
 	to["lm"] = Origin{Layer: text}
 }
 
-// hasOtherFields reports whether locators of a profile say more than attributes.
-func hasOtherFields(p *quantize.Profile) bool {
-	for _, sp := range p.Signals {
-		if len(sp.Locator.Fields) == 0 || slices.ContainsFunc(sp.Locator.Fields, func(f quantize.LocatorField) bool { _, is := attributeOf(f.Name); return !is }) {
-			return true
-		}
-	}
-	return false
+// hasOtherFields reports whether a locator says more than attributes.
+func hasOtherFields(l quantize.Locator) bool {
+	return len(l.Fields) == 0 || slices.ContainsFunc(l.Fields, func(f quantize.LocatorField) bool { _, is := attributeOf(f.Name); return !is })
 }
 
 // derivedBits are the bits of a locator's fields that carry some attributes.

@@ -4,7 +4,7 @@ import "fmt"
 
 // Origin says where a value of a resolved fleet comes from.
 type Origin struct {
-	Layer string `json:"layer"` // "device", "port", "group leaf", "defaults", "links", "policy", "profile", "built-in" or "allotted"
+	Layer string `json:"layer"` // "device", "port", "group leaf", "defaults", "links", "policy", "profile", "built-in", "allotted", or for locators "derived from speed, the rest allotted" and the like
 	File  string `json:"file"`  // "" for what no file says
 	Line  int    `json:"line"`  // from 1
 	Col   int    `json:"col"`   // from 1, in characters
