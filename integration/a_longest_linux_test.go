@@ -9,6 +9,8 @@ func TestLongControllerFaults(t *testing.T) { t.Parallel(); controllerFaults(t) 
 
 func TestLongLegacyWay(t *testing.T) { t.Parallel(); legacyWay(t) }
 
+func TestLongMesh(t *testing.T) { t.Parallel(); meshOfSixteen(t) }
+
 func TestLongEveryPlatform(t *testing.T) { t.Parallel(); allPlatforms(t) }
 
 func TestLongKilledAtEveryStep(t *testing.T) { t.Parallel(); killedAtEveryStep(t) }

@@ -68,6 +68,11 @@ file's mesh section, with UDP datagrams with and without a tag.`,
 	f.StringSliceVar(&o.read, "tls-read", nil, "names of client certificates that may read the status")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key", "tls-ca")
 	o.log.Flags(f)
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		fmt.Fprint(cmd.OutOrStdout(), meshRatesHere())
+	})
 	return cmd
 }
 

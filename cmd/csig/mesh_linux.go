@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,25 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 		return err
 	}
 	return nil
+}
+
+// meshRatesHere is what a thousandth of the links of this machine is.
+func meshRatesHere() string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for i := range all {
+		if speed := mesh.LinkSpeed(all[i].Name); speed > 0 {
+			fmt.Fprintf(&b, "  %s  %s: %s, with 63 peers a probe of each every %v at least\n", all[i].Name, inventory.FormatSpeed(speed), inventory.FormatSpeed(speed/1000),
+				mesh.Interval(0, mesh.MostPeers, speed/1000).Round(time.Millisecond))
+		}
+	}
+	if b.Len() == 0 {
+		return "\nNo interface of this machine reports its speed: --rate is 1M unless given.\n"
+	}
+	return "\nA thousandth of the links here:\n" + b.String()
 }
 
 // agentsAsked asks the agents of a fleet again and again, by connections that stay.

@@ -39,3 +39,5 @@ func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("
 func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
 
 func meshRun(*cobra.Command, *meshOptions) error { return device.NeedsLinux("mesh run") }
+
+func meshRatesHere() string { return "" }

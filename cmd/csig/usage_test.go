@@ -119,7 +119,7 @@ func TestTextFlagsAreCompleted(t *testing.T) {
 	free := map[string]string{
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
 		"vlan": "numbers", "socket": "a path that the agent chose", "socket-group": "a name or a number", "listen": "an address", "metrics": "an address", "sflow": "an address", "routed": "two addresses", "output": "a new file",
-		"records": "a new file", "file": "as --records has it", "at": "a time", "web": "an address",
+		"records": "a new file", "file": "as --records has it", "at": "a time", "web": "an address", "rate": "a rate",
 		"model": "as the switch reports it", "line-card": "as its maker calls it", "asic": "as its maker calls it", "version": "as the switch reports it",
 		"tcam-profile": "as the switch calls it", "config-hash": "a hash", "restart": "a command",
 		"community": "a secret", "auth-pass": "a secret", "priv-pass": "a secret", "password": "a secret",
@@ -265,7 +265,7 @@ func TestUnitsOfJSON(t *testing.T) {
 // Every command with a result prints it as JSON, too.
 func TestJSONEverywhere(t *testing.T) {
 	without := map[string]string{
-		"csig agent": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON",
+		"csig agent": "runs until it is ended", "csig mesh run": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil && cmd.Name() != "qualify" || strings.HasPrefix(cmd.CommandPath(), "csig completion") {
