@@ -24,10 +24,11 @@ type Status struct {
 	Pairs       []Pair         `json:"pairs"`       // of up to MostMatrix hosts; of more none
 }
 
-const (
-	StatusFormat = "csig.mesh/v1" // of a Status
-	MostMatrix   = 64             // hosts
-)
+// StatusFormat is the Format of a Status.
+const StatusFormat = "csig.mesh/v1"
+
+// MostMatrix is of how many hosts a Status has all pairs.
+const MostMatrix = 64
 
 // Host is a host of the mesh.
 type Host struct {

@@ -13,27 +13,6 @@ type way struct {
 	hops [][]*port // on shortest paths, the first hop first; none: the file has no path
 }
 
-// must reports whether every frame passes a port, may whether one may.
-func (r *way) must(p *port) bool {
-	for _, hop := range r.hops {
-		if len(hop) == 1 && hop[0] == p {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *way) may(p *port) bool {
-	for _, hop := range r.hops {
-		for _, q := range hop {
-			if q == p {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // port is an egress port of the fleet.
 type port struct {
 	inventory.PortRef
