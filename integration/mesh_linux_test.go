@@ -35,6 +35,7 @@ type clos struct {
 	agents   map[string]*agent
 	loads    map[string]*fabric.Load // by switch: from a host of its own
 	loadMAC  map[string]net.HardwareAddr
+	six      bool
 }
 
 type closHost struct {
@@ -47,10 +48,10 @@ type closHost struct {
 // closSpeed is what the fleet file says of every port; no port is that slow.
 const closSpeed = 50_000_000
 
-// newClos builds one with so many leaves, spines and hosts a leaf.
-func newClos(t *testing.T, leaves, spines, each int) *clos {
+// newClos builds one with so many leaves, spines and hosts a leaf, which have addresses of IPv4, or of IPv6.
+func newClos(t *testing.T, leaves, spines, each int, six bool) *clos {
 	t.Helper()
-	c := &clos{Fabric: newFabric(t), t: t, dir: t.TempDir(), switches: map[string]*fabric.Node{}, ports: map[string]*fabric.Port{}, agents: map[string]*agent{}, loads: map[string]*fabric.Load{}, loadMAC: map[string]net.HardwareAddr{}}
+	c := &clos{six: six, Fabric: newFabric(t), t: t, dir: t.TempDir(), switches: map[string]*fabric.Node{}, ports: map[string]*fabric.Port{}, agents: map[string]*agent{}, loads: map[string]*fabric.Load{}, loadMAC: map[string]net.HardwareAddr{}}
 	peers := map[string][]string{} // of each switch, the lines of its ports
 	connect := func(a fabric.End, b fabric.End) (*fabric.Port, *fabric.Port) {
 		p, q, err := c.Connect(a, b, 1600)
@@ -103,6 +104,9 @@ func newClos(t *testing.T, leaves, spines, each int) *clos {
 		for h := range each {
 			n := l*each + h + 1
 			one := &closHost{name: fmt.Sprintf("h%d", n), address: fmt.Sprintf("10.0.0.%d", n), leaf: leaf}
+			if six {
+				one.address = fmt.Sprintf("fd00::%d", n)
+			}
 			var err error
 			if one.node, err = c.AddHost(one.name); err != nil {
 				t.Fatal(err)
@@ -134,7 +138,12 @@ func newClos(t *testing.T, leaves, spines, each int) *clos {
 			}
 		}
 		exits(t, 0, h.node.Command("ip", "link", "set", "dev", "eth0", "arp", "on"))
-		exits(t, 0, h.node.Command("ip", "address", "add", h.address+"/24", "dev", "eth0"))
+		bits := "/24"
+		if six {
+			bits = "/64"
+			exits(t, 0, h.node.Command("sysctl", "-w", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.eth0.disable_ipv6=0"))
+		}
+		exits(t, 0, h.node.Command("ip", "address", "add", h.address+bits, "dev", "eth0", "nodad"))
 		for _, other := range c.hosts {
 			if other != h {
 				exits(t, 0, h.node.Command("ip", "neighbour", "add", other.address, "lladdr", other.nic.MAC.String(), "dev", "eth0", "nud", "permanent"))
@@ -149,9 +158,9 @@ func newClos(t *testing.T, leaves, spines, each int) *clos {
 		c.text += "  - name: " + name + "\n    platform: linux\n    management: {daemon: {socket: " + filepath.Join(c.dir, name+".sock") + "}}\n    ports:\n" + strings.Join(peers[name], "")
 	}
 	writeFile(t, filepath.Join(c.dir, "mesh.key"), []byte("the key of a mesh, of a test\n"))
-	c.text += "mesh: {key: {file: " + filepath.Join(c.dir, "mesh.key") + "}, interval: 250ms, collector: \"10.0.0.1:9918\"}\nhosts:\n"
+	c.text += "mesh: {key: {file: " + filepath.Join(c.dir, "mesh.key") + "}, interval: 250ms, collector: \"" + net.JoinHostPort(c.hosts[0].address, "9918") + "\"}\nhosts:\n"
 	for _, h := range c.hosts {
-		c.text += fmt.Sprintf("  - {name: %s, csig: true, address: %s}\n", h.name, h.address)
+		c.text += fmt.Sprintf("  - {name: %s, csig: true, address: %q}\n", h.name, h.address)
 	}
 	return c
 }
@@ -171,8 +180,8 @@ func (c *clos) startAgents() {
 	}
 }
 
-// startMesh has every host probe the others; the first one collects.
-func (c *clos) startMesh() {
+// startMesh has every host probe the others; the first one collects, by a fleet file that is changed.
+func (c *clos) startMesh(changed *strings.Replacer) {
 	c.t.Helper()
 	ca := tlstest.New(c.t)
 	for i, h := range c.hosts {
@@ -181,6 +190,7 @@ func (c *clos) startMesh() {
 		writeFile(c.t, file, []byte(strings.Replace(c.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: eth0,", 1)))
 		args := []string{"mesh", "run", "-i", file, "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA}
 		if i == 0 {
+			writeFile(c.t, file, []byte(changed.Replace(string(readFile(c.t, file)))))
 			args = append(args, "--collect", "--agents", "--socket", c.socket())
 		}
 		launchIn(c.t, h.node.Command(csig, args...), c.socket())
@@ -302,9 +312,9 @@ func (c *clos) limited(ref string) (n int) {
 // meshOfSixteen has 16 hosts of a fabric of six switches with 24 cables name what limits them, and what is wrong
 // between them.
 func meshOfSixteen(t *testing.T) {
-	c := newClos(t, 4, 2, 4)
+	c := newClos(t, 4, 2, 4, false)
 	c.startAgents()
-	c.startMesh()
+	c.startMesh(strings.NewReplacer())
 	if !within(patience, func() bool { s := c.status(); return s != nil && s.States[mesh.StateCapable] == 16*15 }) {
 		t.Fatalf("%+v", c.status())
 	}
@@ -360,5 +370,47 @@ func meshOfSixteen(t *testing.T) {
 		t.Errorf("--check prints %s", out)
 	}
 	exits(t, 0, c.switches["leaf4"].Command("nft", "delete", "table", "bridge", "drops"))
+	c.none()
+}
+
+// TestLongMeshOverIPv6 has hosts probe each other over IPv6, at no more than was promised; the collector's fleet file
+// has two cables that are swapped.
+func TestLongMeshOverIPv6(t *testing.T) {
+	t.Parallel()
+	c := newClos(t, 2, 1, 2, true)
+	c.startAgents()
+	c.startMesh(strings.NewReplacer(`speed: 50M, peer: "h1"`, `speed: 50M, peer: "h2"`, `speed: 50M, peer: "h2"`, `speed: 50M, peer: "h1"`))
+	c.load("leaf2:up1", closSpeed*8/10)
+	c.bottleneck("leaf2:up1", 4, patience)
+	c.load("leaf2:up1", 0)
+
+	r, err := c.hosts[0].nic.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	before, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // what is measured
+	after, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	promised := float64(3*mesh.TrialBits) / 0.25
+	got := after.L1Rate(before)
+	t.Logf("a host sends %.0f bit/s, its answers to the others' rows included; promised are %.0f for probes and answers", got, promised)
+	if got < promised/2 || got > 2*promised {
+		t.Errorf("a host sends %.0f bit/s", got)
+	}
+
+	c.load("leaf1:host2", closSpeed*8/10)
+	f := c.finds(findings.MeshOffPath, "", true)
+	if !strings.Contains(f.Reason, "leaf1:host2") {
+		t.Errorf("%+v", f)
+	}
+	t.Logf("%+v", f)
+	c.load("leaf1:host2", 0)
 	c.none()
 }

@@ -380,10 +380,10 @@ func TestHistograms(t *testing.T) {
 			return out
 		}
 		full, free := find("abwc", 1), find("abwc", 126)
-		if h.Until.Sub(h.From) != time.Minute || full.Seconds == nil || free.Seconds == nil {
+		if h.Until.Sub(h.From) != time.Minute || full.HeldNS == nil || free.HeldNS == nil {
 			t.Fatalf("%+v", h)
 		}
-		if full.Seconds[5] < 14.9*Ports || full.Seconds[5] > 15*Ports || free.Seconds[31] < 44*Ports || free.Seconds[31] > 45*Ports || full.MeanS != 5 || !slices.Equal(full.Ports, []string{"leaf1:up"}) || len(free.Ports) != 0 {
+		if full.HeldNS[5] < 14.9e9*Ports || full.HeldNS[5] > 15e9*Ports || free.HeldNS[31] < 44e9*Ports || free.HeldNS[31] > 45e9*Ports || full.MeanS != 5 || !slices.Equal(full.Ports, []string{"leaf1:up"}) || len(free.Ports) != 0 {
 			t.Errorf("%+v\n%+v", full, free)
 		}
 	})

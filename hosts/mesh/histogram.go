@@ -55,13 +55,13 @@ const HistogramsFormat = "csig.mesh-histograms/v1"
 
 // Histogram is how long the paths from a host to a prefix had each S of a signal with a locator.
 type Histogram struct {
-	Source      string    `json:"source"`
-	Destination string    `json:"destination"` // prefix
-	Signal      string    `json:"signal"`
-	LM          uint16    `json:"lm"`
-	Ports       []string  `json:"ports"`   // that may have written it; none for none and stale
-	Seconds     []float64 `json:"seconds"` // by S, from 0; of all paths together
-	MeanS       float64   `json:"mean_s"`
+	Source      string   `json:"source"`
+	Destination string   `json:"destination"` // prefix
+	Signal      string   `json:"signal"`
+	LM          uint16   `json:"lm"`
+	Ports       []string `json:"ports"`   // that may have written it; none for none and stale
+	HeldNS      []int64  `json:"held_ns"` // by S, from 0; of all paths together
+	MeanS       float64  `json:"mean_s"`
 }
 
 // hold counts a reading for the time that it held: until the next one of the path, or until it is too old.
@@ -106,10 +106,10 @@ func (c *Collector) listed(of map[histogramKey]*[quantize.NumBuckets]time.Durati
 	})
 	out := make([]Histogram, 0, len(keys))
 	for _, k := range keys {
-		one := Histogram{Source: c.hosts[k.from].Name, Destination: k.to.String(), Signal: k.signal.String(), LM: k.lm, Ports: strings.Fields(k.ports), Seconds: make([]float64, quantize.NumBuckets)}
+		one := Histogram{Source: c.hosts[k.from].Name, Destination: k.to.String(), Signal: k.signal.String(), LM: k.lm, Ports: strings.Fields(k.ports), HeldNS: make([]int64, quantize.NumBuckets)}
 		sum, weighted := 0.0, 0.0
 		for s, d := range of[k] {
-			one.Seconds[s] = d.Seconds()
+			one.HeldNS[s] = d.Nanoseconds()
 			sum += d.Seconds()
 			weighted += float64(s) * d.Seconds()
 		}

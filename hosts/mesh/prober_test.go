@@ -312,7 +312,10 @@ func TestPathsWithoutTags(t *testing.T) {
 	t.Run("not allowed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork(t, 2, 1)
-			n.hosts[addrOf(1)].cfg.Peers[0].CSIG = false
+			p := n.hosts[addrOf(1)]
+			p.mu.Lock()
+			p.cfg.Peers[0].CSIG = false
+			p.mu.Unlock()
 			time.Sleep(20 * time.Second)
 			state(t, n, StateUntagged)
 			if untagged, tagged := n.taken(); untagged != 20 || tagged != 0 {
