@@ -289,7 +289,7 @@ func killedAtEveryStep(t *testing.T) {
 		for args := first; kill(1+kills%2, args...); args = next {
 			kills++
 		}
-		if kills < 14 {
+		if kills < 7 { // once in each step: what was done before the kill came is not begun again
 			t.Errorf("%s was killed %d times", first[0], kills)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -65,7 +66,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	if err != nil {
 		return err
 	}
-	defer sockets.Close()
+	defer sockets.Close() // where it does not come to that below
 	p := Config{Self: cfg.Host.Name, CSIG: cfg.Host.CSIG, Profile: &cfg.Fleet.Profile, Signals: Signals(&cfg.Fleet.Profile), Key: []byte(cfg.Key), Packets: sockets}
 	for i := range cfg.Fleet.Hosts {
 		h := &cfg.Fleet.Hosts[i]
@@ -122,11 +123,15 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 		func() error { return sockets.Receive(ctx, prober) },
 		func() error { return prober.Run(ctx) },
 		func() error { return cfg.report(ctx, prober, collector) })
+	var all sync.WaitGroup
 	for _, part := range parts {
-		go func() { cancel(part()) }()
+		all.Go(func() { cancel(part()) })
 	}
 	<-ctx.Done()
-	return context.Cause(ctx)
+	err = context.Cause(ctx)
+	_ = sockets.Close() // which ends who receives
+	all.Wait()
+	return err
 }
 
 // report hands rows on, MostRows a second at most.

@@ -117,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(context.Cause(ctx), s.Close())
 	case err := <-ended:
-		return err
+		return errors.Join(err, s.Close())
 	}
 }
 
