@@ -53,7 +53,7 @@ const numLM = 128
 // locators gives each update port its locators: what the files say, what follows from them, and
 // for the rest the best of those that are free.
 func (c *compiler) locators(f *Fleet) {
-	signals := signalsOf(&f.Profile)
+	signals := f.Profile.Carried()
 	cables := sync.OnceValue(func() *graph { return newGraph(f) })
 	if c.profile.layoutOK {
 		sound := slices.DeleteFunc(slices.Clone(signals), func(sig quantize.Signal) bool { return c.profile.badLM[sig] })

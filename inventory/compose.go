@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -457,12 +456,4 @@ func (c *compiler) hostsOf(f *Fleet) {
 		f.index.hosts[h.Name] = len(f.Hosts)
 		f.Hosts, at = append(f.Hosts, h.Host), append(at, h.at)
 	}
-}
-
-// signalsOf are the profile's signals in wire order.
-func signalsOf(p *quantize.Profile) []quantize.Signal {
-	return slices.DeleteFunc(slices.Clone(quantize.Signals[:]), func(s quantize.Signal) bool {
-		_, carried := p.Signals[s]
-		return !carried
-	})
 }

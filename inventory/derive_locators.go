@@ -383,7 +383,7 @@ func (p *portOrigins) fieldOrigins(f *Fleet, to map[string]Origin) {
 	if n := len(from); n > 1 {
 		text = "derived from " + strings.Join(from[:n-1], ", ") + " and " + from[n-1]
 	}
-	if slices.ContainsFunc(signalsOf(&f.Profile), func(sig quantize.Signal) bool { return hasOtherFields(f.Profile.Signals[sig].Locator) }) {
+	if slices.ContainsFunc(f.Profile.Carried(), func(sig quantize.Signal) bool { return hasOtherFields(f.Profile.Signals[sig].Locator) }) {
 		text += ", the rest allotted"
 	}
 	to["lm"] = Origin{Layer: text}

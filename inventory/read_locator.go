@@ -66,7 +66,7 @@ func (p *profileReader) locator(n ast.Node, what string, bits int) (l quantize.L
 // lm reads what is given of a port's locators: for each signal of the profile,
 // a number or some fields.
 func (r *reader) lm(n ast.Node, what string) (out lmSpec, ok bool) {
-	signals := signalsOf(&r.c.profile.profile)
+	signals := r.c.profile.profile.Carried()
 	ok = true
 	encode := func(sig quantize.Signal, n ast.Node, what string) {
 		one, encoded := &out[signalIndex(sig)], false

@@ -48,6 +48,14 @@ func problem(field, format string, args ...any) *Problem {
 // TPIDs returns the profile's two TPIDs.
 func (p *Profile) TPIDs() TPIDs { return TPIDs{Compact: p.TPID, Wide: p.WideTPID} }
 
+// Carried are the signals of the profile, in wire order.
+func (p *Profile) Carried() []Signal {
+	return slices.DeleteFunc(slices.Clone(Signals[:]), func(s Signal) bool {
+		_, carried := p.Signals[s]
+		return !carried
+	})
+}
+
 // Initial is the compact S that senders start with for a signal: the
 // profile's, or the one that every switch may replace. Not part of the hash.
 func (p *Profile) Initial(sig Signal) uint8 {

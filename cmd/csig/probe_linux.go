@@ -13,7 +13,6 @@ import (
 
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 )
 
 // senderConfig reads the flags of send.
@@ -30,10 +29,8 @@ func (o *probeOptions) senderConfig(cmd *cobra.Command) (probe.SenderConfig, err
 	names := strings.Split(cmp.Or(o.signals, defaultSignals), ",")
 	if o.signals == "" && o.file != "" {
 		names = nil
-		for _, sig := range quantize.Signals {
-			if _, has := fleet.Profile.Signals[sig]; has {
-				names = append(names, sig.String())
-			}
+		for _, sig := range fleet.Profile.Carried() {
+			names = append(names, sig.String())
 		}
 	}
 	for _, name := range names {

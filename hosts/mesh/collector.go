@@ -51,7 +51,6 @@ type record struct {
 	paths     []found // by port and signal
 	rtt       time.Duration
 	untagged  history // probes without a tag: lost
-	tagged    history // with one: lost
 	reordered history // with one: it and a twin changed places
 }
 
@@ -116,7 +115,7 @@ func (r *ring) each(f func(*change)) {
 // NewCollector returns a collector for the hosts of a fleet's mesh.
 func NewCollector(fleet *inventory.Fleet) *Collector {
 	c := &Collector{
-		fleet: fleet, index: make(map[string]int), signals: Signals(&fleet.Profile), began: time.Now(),
+		fleet: fleet, index: make(map[string]int), signals: fleet.Profile.Carried(), began: time.Now(),
 		since: make(map[string]time.Time), ways: newWays(fleet),
 	}
 	for i := range fleet.Hosts {
@@ -130,14 +129,6 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 	c.seen = make([]seen, len(c.hosts))
 	c.pairs = make([][]*record, len(c.hosts))
 	return c
-}
-
-// Signals are those that a profile's compact tag carries, in wire order.
-func Signals(p *quantize.Profile) []quantize.Signal {
-	return slices.DeleteFunc(slices.Clone(quantize.Signals[:]), func(s quantize.Signal) bool {
-		_, carried := p.Signals[s]
-		return !carried
-	})
 }
 
 // ms is a time as changes and readings have it, never 0.
@@ -182,7 +173,6 @@ func (c *Collector) Add(from string, r *Report) error {
 		}
 		rec.rtt = time.Duration(row.RTTNS)
 		rec.untagged.add(row.Sent, row.Lost)
-		rec.tagged.add(row.Tagged, row.TaggedLost)
 		rec.reordered.add(row.Tagged, max(0, row.Reordered-row.TwinsReordered))
 		is := found{extra: int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30)), state: uint8(at.state)}
 		if row.Read {

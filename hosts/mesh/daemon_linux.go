@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 		return err
 	}
 	defer sockets.Close() // where it does not come to that below
-	p := Config{Self: cfg.Host.Name, CSIG: cfg.Host.CSIG, Profile: &cfg.Fleet.Profile, Signals: Signals(&cfg.Fleet.Profile), Key: []byte(cfg.Key), Packets: sockets}
+	p := Config{CSIG: cfg.Host.CSIG, Profile: &cfg.Fleet.Profile, Signals: cfg.Fleet.Profile.Carried(), Key: []byte(cfg.Key), Packets: sockets}
 	for i := range cfg.Fleet.Hosts {
 		h := &cfg.Fleet.Hosts[i]
 		if h.Address == "" || h.Name == cfg.Host.Name {
@@ -149,7 +149,7 @@ func (cfg *DaemonConfig) report(ctx context.Context, p *Prober, c *Collector) er
 		if err := wait(ctx, every); err != nil {
 			return err
 		}
-		r := Report{Format: RowsFormat, Host: cfg.Host.Name, Rows: p.Rows(int(MostRows * every / time.Second)), Counts: p.Counts()}
+		r := Report{Format: RowsFormat, Host: cfg.Host.Name, Rows: p.Rows(most(cfg.Fleet.Mesh.Interval)), Counts: p.Counts()}
 		var err error
 		switch {
 		case c != nil:

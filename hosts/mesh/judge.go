@@ -49,8 +49,8 @@ type pairRef struct{ from, to int }
 
 // agentsSeen are the last statuses of the switches' agents.
 type agentsSeen struct {
-	at   time.Time
-	byID map[string]*api.Status // by device; nil: asked, and it did not answer
+	at       time.Time
+	byDevice map[string]*api.Status // by device; nil: asked, and it did not answer
 }
 
 // Agents tells the collector what the agents of switches say, by device; one that does not answer is nil. Those
@@ -276,7 +276,7 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 	}
 	silent := make(map[string]bool)
 	for _, p := range c.ways.all {
-		s, asked := c.agents.byID[p.Device]
+		s, asked := c.agents.byDevice[p.Device]
 		if !asked || len(passed[p.number]) == 0 {
 			continue
 		}

@@ -57,7 +57,6 @@ type Peer struct {
 
 // Config is what one host of a mesh does.
 type Config struct {
-	Self     string
 	CSIG     bool   // it may send tags
 	Peers    []Peer // without this host
 	Profile  *quantize.Profile

@@ -111,7 +111,7 @@ func newNetwork(t *testing.T, n int, run ...int) *network {
 	net := &network{hosts: map[netip.Addr]*Prober{}, clock: map[netip.Addr]time.Duration{}}
 	profile := testProfile(t)
 	for i := 1; i <= n; i++ {
-		cfg := Config{Self: fmt.Sprintf("h%d", i), CSIG: true, Profile: profile, Signals: Signals(profile), Key: testKey, Interval: time.Second, Packets: end{net, addrOf(i)}}
+		cfg := Config{CSIG: true, Profile: profile, Signals: profile.Carried(), Key: testKey, Interval: time.Second, Packets: end{net, addrOf(i)}}
 		for j := 1; j <= n; j++ {
 			if j != i {
 				cfg.Peers = append(cfg.Peers, Peer{fmt.Sprintf("h%d", j), addrOf(j), true})
