@@ -204,11 +204,8 @@ func TestNoDriverIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	seen, err := r.ObserveAll(t.Context(), 8, time.Minute, func(int, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := seen["iosxe-3"]; s.Err != nil || s.NoDriver == "" || s.Facts.Platform != "iosxe" {
+	d, _ := fleet.Device("iosxe-3")
+	if s := r.Observe(t.Context(), d, time.Minute); s.Err != nil || s.NoDriver == "" || s.Facts.Platform != "iosxe" {
 		t.Errorf("online: %+v", s)
 	}
 }
