@@ -48,7 +48,7 @@ func mostResident(pid int, ended <-chan struct{}) (most float64) {
 // in which no hang goes unnoticed. It returns all that csig wrote.
 func measured(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // with ten other programs per processor, a watch of 10 s took 35
 	defer cancel()
 	cmd := exec.CommandContext(ctx, released(t), args...)
 	var text bytes.Buffer
