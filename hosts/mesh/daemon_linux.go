@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 		}
 		rate = speed / 1000
 	}
-	p.Interval = Interval(mesh.Interval, len(p.Peers), rate)
+	p.Interval, p.Asked = Interval(mesh.Interval, len(p.Peers), rate), mesh.Interval
 	prober, err := NewProber(p)
 	if err != nil {
 		return err

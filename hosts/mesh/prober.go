@@ -62,7 +62,8 @@ type Config struct {
 	Profile  *quantize.Profile
 	Signals  []quantize.Signal // asked for in turn
 	Key      []byte
-	Interval time.Duration
+	Interval time.Duration // between two trials of a peer
+	Asked    time.Duration // between two trials by a peer, which may probe faster than this host; 0: Interval
 	Packets  Packets
 }
 
@@ -108,7 +109,6 @@ type Prober struct {
 	counts Counts
 	first  uint64   // number of trials[0]
 	trials []*trial // sent, and not over, the oldest first
-	limit  limit    // of answers
 	next   int      // the pair whose rows are the next
 	buf    []byte
 }
@@ -134,6 +134,7 @@ type pair struct {
 	trials  int            // so far
 	inARow  [Ports + 1]int // tagged probes lost whose twins arrived, by source port and of all
 	silence int            // trials in a row without an answer
+	limit   limit          // of answers to the peer: what others send, or forge, takes none of them
 	paths   []*path        // by port and signal
 }
 
@@ -152,6 +153,9 @@ const lastExtras = 15
 func NewProber(cfg Config) (*Prober, error) {
 	if len(cfg.Key) < MinKey {
 		return nil, fmt.Errorf("the mesh's key has %d bytes, want %d or more: make one with: head -c 32 /dev/urandom | base64", len(cfg.Key), MinKey)
+	}
+	if cfg.Asked == 0 {
+		cfg.Asked = cfg.Interval
 	}
 	p := &Prober{cfg: cfg, run: rand.Uint64(), byAddr: make(map[netip.Addr]int)}
 	for i, peer := range cfg.Peers {
@@ -397,7 +401,7 @@ func (p *Prober) Asked(from netip.Addr, at time.Time, fields, payload []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	asked, err := probe.ParsePayload(payload)
-	_, known := p.byAddr[from]
+	peer, known := p.byAddr[from]
 	switch {
 	case err != nil || len(payload) < longestAnswer:
 		p.counts.Malformed++
@@ -405,7 +409,7 @@ func (p *Prober) Asked(from netip.Addr, at time.Time, fields, payload []byte) {
 	case !known:
 		p.counts.Strangers++
 		return
-	case !p.limit.take(time.Now(), p.most()):
+	case !p.pairs[peer].limit.take(time.Now(), p.cfg.Asked):
 		p.counts.OverLimit++
 		return
 	}
@@ -426,19 +430,19 @@ func (p *Prober) Datagram(from netip.Addr, at time.Time, payload []byte) {
 	}
 }
 
-// most is how many probes a second are answered: four times what all peers send.
-func (p *Prober) most() float64 {
-	return 4 * 3 * float64(len(p.cfg.Peers)+1) / p.cfg.Interval.Seconds()
-}
+// mostAsked is how many probes of a peer are answered in an interval, and at once: those of four trials.
+const mostAsked = 4 * 3
 
-// limit lets through so many events a second, and as many at once.
+// limit lets mostAsked events through in an interval, and as many at once.
 type limit struct {
 	left float64
-	at   time.Time
+	at   time.Time // zero: nothing was let through yet
 }
 
-func (l *limit) take(now time.Time, most float64) bool {
-	l.left = min(most, l.left+most*now.Sub(l.at).Seconds())
+func (l *limit) take(now time.Time, interval time.Duration) bool {
+	if l.left += mostAsked * now.Sub(l.at).Seconds() / interval.Seconds(); l.at.IsZero() || l.left > mostAsked {
+		l.left = mostAsked
+	}
 	l.at = now
 	if l.left < 1 {
 		return false

@@ -462,16 +462,54 @@ func TestHostileProbes(t *testing.T) {
 		for range 10_000 {
 			p.Asked(addrOf(2), time.Now(), nil, asked(probeSize))
 		}
-		if got := p.Counts().OverLimit; got < 9_900 || got >= 10_000 {
+		if got := p.Counts().OverLimit; got != 10_000-mostAsked {
 			t.Errorf("%d of 10,000 at once are not answered", got)
 		}
 		before := p.Counts().OverLimit
+		p.Asked(addrOf(3), time.Now(), nil, asked(probeSize))
+		if got := p.Counts().OverLimit; got != before {
+			t.Error("what one peer sends, or somebody in its name, takes answers of another one")
+		}
 		time.Sleep(time.Second)
 		p.Asked(addrOf(2), time.Now(), nil, asked(probeSize))
 		if got := p.Counts().OverLimit; got != before {
 			t.Error("a second later one is not answered either")
 		}
 		time.Sleep(time.Second) // what was answered arrives
+	})
+}
+
+// TestSlowMesh has the longest interval of a fleet file and few hosts, one of which has a link so slow that it probes
+// less often still: all probes are answered.
+func TestSlowMesh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, 2)
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for i, p := range []*Prober{n.hosts[addrOf(1)], n.hosts[addrOf(2)]} {
+			p.cfg.Interval, p.cfg.Asked = time.Minute*time.Duration(1+9*i), time.Minute
+			all.Go(func() { _ = p.Run(ctx) })
+		}
+		time.Sleep(time.Hour)
+		cancel()
+		all.Wait()
+		for i := 1; i <= 2; i++ {
+			if got := n.hosts[addrOf(i)].Counts(); got != (Counts{}) {
+				t.Errorf("host %d: %+v", i, got)
+			}
+			rows, capable := n.rows(i), 0
+			for name, r := range rows {
+				if r.State == StateCapable {
+					capable++
+				}
+				if r.Lost > 0 || r.TaggedLost > 0 {
+					t.Errorf("host %d: %s: %+v", i, name, r)
+				}
+			}
+			if i == 1 && capable < len(rows) || capable == 0 {
+				t.Errorf("host %d: %d of %d are capable", i, capable, len(rows))
+			}
+		}
 	})
 }
 
