@@ -36,7 +36,8 @@ type Collector struct {
 
 	since  map[string]time.Time // of bottlenecks and findings that there are now, by their names
 	agents agentsSeen
-	made   *Status // the last one
+	made   *Status       // the last one
+	took   time.Duration // to make it
 }
 
 // seen is when a host's rows came.
@@ -56,8 +57,13 @@ type record struct {
 
 // found is the last that is known of a path.
 type found struct {
+	pathState
+	extra int32 // of tagged probes, in µs
+}
+
+// pathState is what a path's row said.
+type pathState struct {
 	read  uint32 // when S and LM were, in ms since the collector began; 0: there is none
-	extra int32  // of tagged probes, in µs
 	lm    uint16
 	s     uint8
 	state uint8 // of States
@@ -87,7 +93,7 @@ type change struct {
 	at       uint32 // ms since the collector began
 	from, to uint32
 	path     uint8
-	is       found
+	is       pathState
 }
 
 // ring has the last changes.
@@ -98,6 +104,9 @@ type ring struct {
 
 func (r *ring) add(c change) {
 	if len(r.all) < MostChanges {
+		if n := len(r.all); n == cap(r.all) { // append might make it longer than MostChanges
+			r.all = append(make([]change, 0, min(max(1024, 2*n), MostChanges)), r.all...)
+		}
 		r.all = append(r.all, c)
 		return
 	}
@@ -174,7 +183,7 @@ func (c *Collector) Add(from string, r *Report) error {
 		rec.rtt = time.Duration(row.RTTNS)
 		rec.untagged.add(row.Sent, row.Lost)
 		rec.reordered.add(row.Tagged, max(0, row.Reordered-row.TwinsReordered))
-		is := found{extra: int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30)), state: uint8(at.state)}
+		is := found{pathState{state: uint8(at.state)}, int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30))}
 		if row.Read {
 			is.read, is.s, is.lm = c.ms(now.Add(-time.Duration(row.AgeNS))), row.S, row.LM
 		}
@@ -184,7 +193,7 @@ func (c *Collector) Add(from string, r *Report) error {
 		}
 		c.hold(i, at.to, at.path, &rec.paths[at.path], until)
 		if was := rec.paths[at.path]; was.state != is.state || was.s != is.s || was.lm != is.lm || (was.read == 0) != (is.read == 0) {
-			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), uint8(at.path), is})
+			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), uint8(at.path), is.pathState})
 		}
 		rec.paths[at.path] = is
 	}

@@ -63,7 +63,7 @@ func tell(t testing.TB, c *Collector, is state) {
 
 // passes reports whether the way from one host to another has a port.
 func passes(c *Collector, from, to, name string) bool {
-	return slices.ContainsFunc(c.ways.between(from, to).hops, func(hop []*port) bool { return slices.Contains(hop, c.ways.named[name]) })
+	return slices.ContainsFunc(c.ways.between(c.index[from], c.index[to]).hops, func(hop []*port) bool { return slices.Contains(hop, c.ways.named[name]) })
 }
 
 // congested has what passes a port read S 5 with its locator, and 31 elsewhere.

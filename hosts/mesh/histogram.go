@@ -73,7 +73,7 @@ func (c *Collector) hold(from, to int, path int, was *found, until uint32) {
 	sig := c.signals[path%len(c.signals)]
 	key := histogramKey{from: from, to: c.prefixes[to], signal: sig, lm: was.lm}
 	if layout := c.fleet.Profile.Layout; was.lm != layout.LMNone() && was.lm != layout.LMStale() {
-		key.ports = joined(c.ways.between(c.hosts[from].Name, c.hosts[to].Name).writers(sig, was.lm))
+		key.ports = joined(c.ways.between(from, to).writers(nil, sig, was.lm))
 	}
 	for _, m := range []map[histogramKey]*[quantize.NumBuckets]time.Duration{c.histograms.minute, c.histograms.all} {
 		h := m[key]

@@ -64,6 +64,7 @@ func (c *Collector) Agents(statuses map[string]*api.Status) {
 // judge is what is wrong, by what the pairs have found and what agents say.
 func (c *Collector) judge(now time.Time) (out []Finding) {
 	var capable, stale, dropped, stripped, late, reordered []pairRef
+	var writers []*port
 	off := make(map[string][]pairRef) // by the ports that have the locator
 	read := make([]*least, len(c.ways.all)*len(c.signals))
 	for i := range c.hosts {
@@ -96,22 +97,23 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 			if rec.reordered.n >= leastTagged && bits.OnesCount64(rec.reordered.bits)*4 >= int(rec.reordered.n) {
 				reordered = append(reordered, ref)
 			}
-			if c.readings(ref, rec, now, read, off) {
+			is := false
+			if is, writers = c.readings(ref, rec, now, read, off, writers); is {
 				stale = append(stale, ref)
 			}
 		}
 	}
-	add := func(code findings.Code, level findings.Level, pairs, fine []pairRef, reason string) {
+	add := func(code findings.Code, level findings.Level, pairs []pairRef, reason string) {
 		if len(pairs) > 0 {
-			out = append(out, c.finding(code, level, pairs, fine, reason))
+			out = append(out, c.finding(code, level, pairs, without(capable, pairs), reason))
 		}
 	}
 	const look = "csig qualify proves a switch, csig assess names what is known of its platform"
-	add(findings.MeshDropsTags, findings.Error, dropped, capable, "probes with a tag are lost, and those without arrive; "+look)
-	add(findings.MeshStripsTags, findings.Warning, stripped, capable, "tags are taken off on the way: a port strips, or its switch is not set up yet (csig plan)")
-	add(findings.MeshDelaysTags, findings.Warning, late, without(capable, late), "probes with a tag are delayed, and those without are not; "+look)
-	add(findings.MeshReorders, findings.Warning, reordered, without(capable, reordered), "probes with a tag and without change places: a hash takes in the tag, or another queue; "+look)
-	add(findings.MeshStale, findings.Warning, stale, without(capable, stale), "the switch has no current signal: its agent is gone or stopped, or its counters do not come (csig status)")
+	add(findings.MeshDropsTags, findings.Error, dropped, "probes with a tag are lost, and those without arrive; "+look)
+	add(findings.MeshStripsTags, findings.Warning, stripped, "tags are taken off on the way: a port strips, or its switch is not set up yet (csig plan)")
+	add(findings.MeshDelaysTags, findings.Warning, late, "probes with a tag are delayed, and those without are not; "+look)
+	add(findings.MeshReorders, findings.Warning, reordered, "probes with a tag and without change places: a hash takes in the tag, or another queue; "+look)
+	add(findings.MeshStale, findings.Warning, stale, "the switch has no current signal: its agent is gone or stopped, or its counters do not come (csig status)")
 	for _, ports := range slices.Sorted(maps.Keys(off)) {
 		pairs := off[ports]
 		f := c.example(findings.MeshOffPath, findings.Error, pairs, "")
@@ -124,13 +126,14 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 // least is the least that pairs read of a port.
 type least struct {
 	s     uint8
-	pairs []pairRef
+	pairs int
+	first pairRef
 }
 
-// readings notes what a pair's paths read; it reports whether one is stale.
-func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*least, off map[string][]pairRef) (stale bool) {
+// readings notes what a pair's paths read; it reports whether one is stale. buf is memory of its own.
+func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*least, off map[string][]pairRef, buf []*port) (stale bool, _ []*port) {
 	layout := c.fleet.Profile.Layout
-	way := c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name)
+	way := c.ways.between(ref.from, ref.to)
 	for k, sig := range c.signals {
 		f := c.worst(rec, k, now)
 		switch {
@@ -140,7 +143,8 @@ func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*le
 			stale = true
 			continue
 		}
-		ports := way.writers(sig, f.lm)
+		ports := way.writers(buf[:0], sig, f.lm)
+		buf = ports
 		if len(ports) == 0 && len(way.hops) > 0 {
 			var of []string
 			for _, p := range c.ways.all {
@@ -159,14 +163,14 @@ func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*le
 		}
 		at := &read[ports[0].number*len(c.signals)+k]
 		if *at == nil {
-			*at = &least{s: f.s}
+			*at = &least{s: f.s, first: ref}
 		}
 		if sig.Worse(f.s, (*at).s) {
 			(*at).s = f.s
 		}
-		(*at).pairs = append((*at).pairs, ref)
+		(*at).pairs++
 	}
-	return stale
+	return stale, buf
 }
 
 // extra is how much longer tagged probes of a pair take, by the path where that is most.
@@ -213,7 +217,7 @@ func (c *Collector) explain(pairs, fine []pairRef) (ports []*port, devices []str
 	may := make([]int, len(c.ways.all))
 	passes := make(map[string]int)
 	for _, ref := range pairs {
-		way := c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name)
+		way := c.ways.between(ref.from, ref.to)
 		seen := make(map[string]bool)
 		for _, hop := range way.hops {
 			for _, p := range hop {
@@ -227,7 +231,7 @@ func (c *Collector) explain(pairs, fine []pairRef) (ports []*port, devices []str
 	}
 	must, has := make([]bool, len(c.ways.all)), make(map[string]bool)
 	for _, ref := range fine {
-		for _, hop := range c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name).hops {
+		for _, hop := range c.ways.between(ref.from, ref.to).hops {
 			if len(hop) == 1 {
 				must[hop[0].number] = true
 			}
@@ -266,18 +270,37 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 	if now.Sub(c.agents.at) > c.Silent()+10*time.Second {
 		return nil // nobody asks them any more
 	}
-	passed := make([][]pairRef, len(c.ways.all)) // pairs whose frames may pass a port
+	// What a full port's pairs read is compared; of the others it is enough that there are some.
+	status, full := make([]*api.Port, len(c.ways.all)), make([]bool, len(c.ways.all))
+	for _, p := range c.ways.all {
+		s := c.agents.byDevice[p.Device]
+		if s == nil || s.Cycle.Hangs {
+			continue
+		}
+		at := slices.IndexFunc(s.Ports, func(q api.Port) bool { return q.Port == p.Port })
+		if at < 0 || s.Ports[at].State != api.StateLive {
+			continue
+		}
+		status[p.number] = &s.Ports[at]
+		for _, sig := range c.signals {
+			s, writes := written(&s.Ports[at], sig)
+			full[p.number] = full[p.number] || writes && c.limits(sig, s, p)
+		}
+	}
+	some, passed := make([]bool, len(c.ways.all)), make([][]pairRef, len(c.ways.all)) // pairs whose frames may pass a port
 	for _, ref := range capable {
-		for _, hop := range c.ways.between(c.hosts[ref.from].Name, c.hosts[ref.to].Name).hops {
+		for _, hop := range c.ways.between(ref.from, ref.to).hops {
 			for _, p := range hop {
-				passed[p.number] = append(passed[p.number], ref)
+				if some[p.number] = true; full[p.number] {
+					passed[p.number] = append(passed[p.number], ref)
+				}
 			}
 		}
 	}
 	silent := make(map[string]bool)
 	for _, p := range c.ways.all {
 		s, asked := c.agents.byDevice[p.Device]
-		if !asked || len(passed[p.number]) == 0 {
+		if !asked || !some[p.number] {
 			continue
 		}
 		if s == nil || s.Cycle.Hangs {
@@ -290,18 +313,25 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 			}
 			continue
 		}
-		at := slices.IndexFunc(s.Ports, func(q api.Port) bool { return q.Port == p.Port })
-		if at < 0 || s.Ports[at].State != api.StateLive {
+		if status[p.number] == nil {
 			continue
 		}
 		for k, sig := range c.signals {
-			i := slices.IndexFunc(s.Ports[at].Signals, func(g api.Signal) bool { return g.Signal == sig.String() && !g.Stale })
-			if i >= 0 {
-				out = append(out, c.compare(p, k, sig, s.Ports[at].Signals[i].Bucket, read[p.number*len(c.signals)+k], passed[p.number], now)...)
+			if s, writes := written(status[p.number], sig); writes {
+				out = append(out, c.compare(p, k, sig, s, read[p.number*len(c.signals)+k], passed[p.number], now)...)
 			}
 		}
 	}
 	return out
+}
+
+// written is the S that a port's agent says it writes for a signal.
+func written(p *api.Port, sig quantize.Signal) (s uint8, writes bool) {
+	i := slices.IndexFunc(p.Signals, func(g api.Signal) bool { return g.Signal == sig.String() && !g.Stale })
+	if i < 0 {
+		return 0, false
+	}
+	return p.Signals[i].Bucket, true
 }
 
 // compare compares what a port's agent writes with what hosts read of it, and of whatever is on their way: they
@@ -310,9 +340,9 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	buckets := c.fleet.Profile.Signals[sig].Buckets
 	apart := func(a, b uint8) bool { return sig.Worse(a, b) && max(a, b)-min(a, b) > 1 }
 	if read != nil && apart(read.s, writes) {
-		f := c.example(findings.MeshNamesIdle, findings.Error, read.pairs, fmt.Sprintf("%s: hosts read %s of it, and its agent writes %s: a rule is not as csig wrote it, or another switch has its locator",
+		f := c.example(findings.MeshNamesIdle, findings.Error, []pairRef{read.first}, fmt.Sprintf("%s: hosts read %s of it, and its agent writes %s: a rule is not as csig wrote it, or another switch has its locator",
 			sig, buckets.FormatRange(read.s), buckets.FormatRange(writes)))
-		f.Device, f.Ports = p.Device, []string{p.Port}
+		f.Device, f.Ports, f.Pairs = p.Device, []string{p.Port}, read.pairs
 		out = append(out, f)
 	}
 	if !c.limits(sig, writes, p) {

@@ -84,16 +84,21 @@ type PairReading struct {
 // States are in the order in which one says more about a pair than another.
 var States = []string{StateUnknown, StateCapable, StateUntagged, StateNotCapable, StateDropsTags, StateUnreachable}
 
-// statusAge is how old a Status may be that is shown again.
-const statusAge = 200 * time.Millisecond
+// A Status is shown again until it is so old, and for so many times as long as it took to make: of a thousand hosts
+// that is a part of a second, in which no rows are taken.
+const (
+	statusAge   = 200 * time.Millisecond
+	statusTimes = 20
+)
 
 // Status says what is known now. It is not to be changed.
 func (c *Collector) Status() *Status {
-	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.made == nil || now.Sub(c.made.Time) > statusAge {
+	now := time.Now()
+	if c.made == nil || now.Sub(c.made.Time) > max(statusAge, statusTimes*c.took) {
 		c.made = c.status(now)
+		c.took = time.Since(now)
 	}
 	return c.made
 }
@@ -113,7 +118,9 @@ func (c *Collector) status(now time.Time) *Status {
 		}
 		out.Hosts = append(out.Hosts, h)
 	}
-	limiting := make(map[string]*Bottleneck)
+	limiting := make(map[limitKey]*Bottleneck)
+	states := make([]int, len(States))
+	var writers []*port
 	for i := range c.hosts {
 		for j := range c.hosts {
 			if i == j {
@@ -121,12 +128,14 @@ func (c *Collector) status(now time.Time) *Status {
 			}
 			rec := c.known(i, j, now)
 			if rec == nil {
-				out.States[StateUnknown]++
+				states[slices.Index(States, StateUnknown)]++
 			} else {
-				out.States[States[rec.state()]]++
-				for k := range c.signals {
+				states[rec.state()]++
+				way := c.ways.between(i, j)
+				for k, sig := range c.signals {
 					if f := c.worst(rec, k, now); f != nil {
-						c.limit(limiting, i, j, c.signals[k], f, now)
+						writers = way.writers(writers[:0], sig, f.lm)
+						c.limit(limiting, i, j, sig, &f.pathState, writers, now)
 					}
 				}
 			}
@@ -135,15 +144,23 @@ func (c *Collector) status(now time.Time) *Status {
 			}
 		}
 	}
-	for key, b := range limiting {
-		if c.since["limits "+key].IsZero() {
-			c.since["limits "+key] = now
+	for i, n := range states {
+		if n > 0 {
+			out.States[States[i]] = n
 		}
-		b.Since = c.since["limits "+key]
+	}
+	is := make(map[string]bool)
+	for _, b := range limiting {
+		key := "limits " + b.Signal + " " + strings.Join(b.Ports, " ")
+		is[key] = true
+		if c.since[key].IsZero() {
+			c.since[key] = now
+		}
+		b.Since = c.since[key]
 		out.Bottlenecks = append(out.Bottlenecks, *b)
 	}
 	for key := range c.since {
-		if name, is := strings.CutPrefix(key, "limits "); is && limiting[name] == nil {
+		if strings.HasPrefix(key, "limits ") && !is[key] {
 			delete(c.since, key)
 		}
 	}
@@ -176,14 +193,14 @@ func (c *Collector) pair(from, to int, rec *record, now time.Time) Pair {
 	}
 	for k, sig := range c.signals {
 		if f := c.worst(rec, k, now); f != nil {
-			out.Signals = append(out.Signals, c.reading(sig, f, from, to, now))
+			out.Signals = append(out.Signals, c.reading(sig, &f.pathState, from, to, now))
 		}
 	}
 	return out
 }
 
 // reading is a path's last one.
-func (c *Collector) reading(sig quantize.Signal, f *found, from, to int, now time.Time) PairReading {
+func (c *Collector) reading(sig quantize.Signal, f *pathState, from, to int, now time.Time) PairReading {
 	buckets := c.fleet.Profile.Signals[sig].Buckets
 	out := PairReading{Signal: sig.String(), S: f.s, Range: buckets.FormatRange(f.s), LM: f.lm, Ports: []string{}, AgeNS: c.age(f, now).Nanoseconds()}
 	switch layout := c.fleet.Profile.Layout; f.lm {
@@ -192,25 +209,31 @@ func (c *Collector) reading(sig quantize.Signal, f *found, from, to int, now tim
 	case layout.LMStale():
 		out.Note = "stale"
 	default:
-		out.Ports = names(c.ways.between(c.hosts[from].Name, c.hosts[to].Name).writers(sig, f.lm))
+		out.Ports = names(c.ways.between(from, to).writers(nil, sig, f.lm))
 	}
 	return out
 }
 
-func (c *Collector) age(f *found, now time.Time) time.Duration {
+func (c *Collector) age(f *pathState, now time.Time) time.Duration {
 	return max(0, now.Sub(c.began)-time.Duration(f.read)*time.Millisecond)
 }
 
-// limit counts a pair at the port that limits it.
-func (c *Collector) limit(all map[string]*Bottleneck, from, to int, sig quantize.Signal, f *found, now time.Time) {
-	if layout := c.fleet.Profile.Layout; f.lm == layout.LMNone() || f.lm == layout.LMStale() {
+// limitKey is a signal and the ports that may limit it.
+type limitKey struct {
+	signal quantize.Signal
+	first  *port
+	others string
+}
+
+// limit counts a pair at the ports that may have written what it reads.
+func (c *Collector) limit(all map[limitKey]*Bottleneck, from, to int, sig quantize.Signal, f *pathState, ports []*port, now time.Time) {
+	if layout := c.fleet.Profile.Layout; len(ports) == 0 || f.lm == layout.LMNone() || f.lm == layout.LMStale() || !c.limits(sig, f.s, ports[0]) {
 		return
 	}
-	ports := c.ways.between(c.hosts[from].Name, c.hosts[to].Name).writers(sig, f.lm)
-	if len(ports) == 0 || !c.limits(sig, f.s, ports[0]) {
-		return
+	key := limitKey{signal: sig, first: ports[0]}
+	if len(ports) > 1 {
+		key.others = joined(ports[1:])
 	}
-	key := sig.String() + " " + joined(ports)
 	b := all[key]
 	if b == nil {
 		b = &Bottleneck{Ports: names(ports), Place: placeOf(ports), Signal: sig.String(), LM: f.lm, S: sig.InitialBucket(), AgeNS: c.age(f, now).Nanoseconds()}

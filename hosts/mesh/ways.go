@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
@@ -19,23 +20,27 @@ type port struct {
 	number int // among those of the fleet
 	is     *inventory.Port
 	place  string // last hop, first hop or core
+
+	writes [len(quantize.Signals)]int32 // locators, by signal; -1: none, the port updates no tags of it
 }
 
 // ways are the paths between hosts, each worked out once: hosts of one switch share them but for the last hop.
 type ways struct {
-	fleet *inventory.Fleet
 	paths *inventory.Paths
 	all   []*port
 	named map[string]*port
-	at    map[string]string  // of a host: the switch that it is connected to; "" for several
-	known map[[2]string]*way // by the first's switch, or its name, and the second's name
+	hosts []string // of the mesh
+	start []string // of each: the switch that it is connected to; its own name for several
+	known [][]*way // by host, and by host; nil: not worked out yet
+	kept  int
 }
 
 // mostWays bounds what is kept: beyond that ways are worked out again.
 const mostWays = 1 << 18
 
 func newWays(f *inventory.Fleet) ways {
-	r := ways{fleet: f, paths: f.Paths(), named: make(map[string]*port), at: make(map[string]string), known: make(map[[2]string]*way)}
+	r := ways{paths: f.Paths(), named: make(map[string]*port)}
+	at := make(map[string]string) // of a host: its switch; "" for several
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		edge := false
@@ -46,13 +51,19 @@ func newWays(f *inventory.Fleet) ways {
 		}
 		for j := range d.Ports {
 			p := &port{PortRef: inventory.PortRef{Device: d.Name, Port: d.Ports[j].Name}, number: len(r.all), is: &d.Ports[j], place: "core"}
+			for _, sig := range quantize.Signals {
+				p.writes[sig] = -1
+				if lm, ok := p.is.LM[sig]; ok && p.is.Action == vlanrules.Update {
+					p.writes[sig] = int32(lm)
+				}
+			}
 			name := p.is.Peer.Device
 			if _, host := f.Host(name); host {
 				p.place = "last hop"
-				if _, more := r.at[name]; more {
-					r.at[name] = ""
+				if _, more := at[name]; more {
+					at[name] = ""
 				} else {
-					r.at[name] = d.Name
+					at[name] = d.Name
 				}
 			} else if edge {
 				p.place = "first hop"
@@ -61,25 +72,38 @@ func newWays(f *inventory.Fleet) ways {
 			r.named[p.String()] = p
 		}
 	}
+	for i := range f.Hosts {
+		if h := &f.Hosts[i]; h.Address != "" {
+			r.hosts, r.start = append(r.hosts, h.Name), append(r.start, cmp.Or(at[h.Name], h.Name))
+		}
+	}
+	r.forget()
 	return r
 }
 
-// between is the way from one host to another.
-func (r *ways) between(from, to string) *way {
-	start := from
-	if d := r.at[from]; d != "" {
-		start = d
+// forget has all ways be worked out again.
+func (r *ways) forget() {
+	r.known, r.kept = make([][]*way, len(r.hosts)), 0
+	shared := make(map[string][]*way)
+	for i, start := range r.start {
+		if shared[start] == nil {
+			shared[start] = make([]*way, len(r.hosts))
+		}
+		r.known[i] = shared[start]
 	}
-	key := [2]string{start, to}
-	if one := r.known[key]; one != nil {
+}
+
+// between is the way from one host to another, by their numbers.
+func (r *ways) between(from, to int) *way {
+	if one := r.known[from][to]; one != nil {
 		return one
 	}
-	if len(r.known) >= mostWays {
-		clear(r.known)
+	if r.kept++; r.kept > mostWays {
+		r.forget()
 	}
 	one := &way{}
-	r.known[key] = one
-	hops, err := r.paths.Hops(start, to)
+	r.known[from][to] = one
+	hops, err := r.paths.Hops(r.start[from], r.hosts[to])
 	if err != nil {
 		return one
 	}
@@ -93,11 +117,11 @@ func (r *ways) between(from, to string) *way {
 	return one
 }
 
-// writers are the ports of a way that write a locator.
-func (r *way) writers(sig quantize.Signal, lm uint16) (out []*port) {
+// writers appends the ports of a way that write a locator.
+func (r *way) writers(out []*port, sig quantize.Signal, lm uint16) []*port {
 	for _, hop := range r.hops {
 		for _, p := range hop {
-			if own, ok := p.is.LM[sig]; ok && own == lm && p.is.Action == vlanrules.Update {
+			if p.writes[sig] == int32(lm) {
 				out = append(out, p)
 			}
 		}

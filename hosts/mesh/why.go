@@ -62,7 +62,7 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 	defer c.mu.Unlock()
 	rec := c.known(i, j, now)
 	out := &Why{Format: WhyFormat, Time: now, Pair: c.pair(i, j, rec, now), Hops: [][]string{}, Paths: []PathStatus{}, Since: c.began, Changes: []Change{}}
-	for _, hop := range c.ways.between(from, to).hops {
+	for _, hop := range c.ways.between(i, j).hops {
 		out.Hops = append(out.Hops, names(hop))
 	}
 	if rec != nil {
@@ -70,7 +70,7 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 			f, sig := &rec.paths[k], c.signals[k%len(c.signals)]
 			one := PathStatus{Port: k / len(c.signals), Signal: sig.String(), State: States[f.state], ExtraNS: int64(f.extra) * 1000}
 			if f.read != 0 {
-				r := c.reading(sig, f, i, j, now)
+				r := c.reading(sig, &f.pathState, i, j, now)
 				one.Reading = &r
 			}
 			out.Paths = append(out.Paths, one)
