@@ -35,6 +35,10 @@ type Config struct {
 	Reload    <-chan struct{}
 	Reloading func() (done func()) // called when it is, and what it returns when that is done; nil for none
 
+	// Check refuses a fleet file that is read again, and OnReload is called with one that is in force; nil for none.
+	Check    func(*inventory.Fleet) error
+	OnReload func(*inventory.Fleet)
+
 	// OnReady is called when all agents have been started: with whether the controller makes
 	// progress, and its state in a few words. nil for none.
 	OnReady func(alive func() bool, line func() string)

@@ -122,6 +122,9 @@ func (m *members) reload(ctx context.Context) {
 	if err == nil {
 		devices, err = Devices(fleet)
 	}
+	if err == nil && m.cfg.Check != nil {
+		err = m.cfg.Check(fleet)
+	}
 	last := api.Reload{Time: time.Now(), File: m.fleet.Path}
 	if err != nil {
 		last.Error = inventory.Mistakes(err)
@@ -132,6 +135,9 @@ func (m *members) reload(ctx context.Context) {
 	m.fleet = fleet
 	added, removed := m.set(ctx, devices)
 	m.cfg.Statuses.drives(fleet, devices)
+	if m.cfg.OnReload != nil {
+		m.cfg.OnReload(fleet)
+	}
 	m.cfg.Statuses.reloaded(last)
 	log.WithFields(logrus.Fields{"devices": len(devices), "started": len(added), "stopped": len(removed)}).Info("fleet file reloaded")
 	for _, name := range removed {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -50,9 +51,16 @@ func TestReload(t *testing.T) {
 	}))
 	ctx, stop := context.WithCancel(t.Context())
 	var statuses Statuses
+	check := func(f *inventory.Fleet) error {
+		if f.Mesh != nil {
+			return errors.New("the collector wants another mesh")
+		}
+		return nil
+	}
+	taken := make(chan *inventory.Fleet, 10)
 	wish, done := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: wish, Statuses: &statuses})
+		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: wish, Statuses: &statuses, Check: check, OnReload: func(f *inventory.Fleet) { taken <- f }})
 	}()
 	// answers waits until an agent answers at a socket, and returns since when it runs.
 	answers := func(name string) time.Time {
@@ -72,6 +80,9 @@ func TestReload(t *testing.T) {
 	if e := <-lines; e.Level != logrus.InfoLevel || e.Data["devices"] != 3 {
 		t.Errorf("a change while it starts: %s %v", e.Message, e.Data)
 	}
+	if f := <-taken; len(f.Devices) != 3 {
+		t.Errorf("handed on are %d devices", len(f.Devices))
+	}
 	answers("c")
 
 	more := filepath.Join(dir, "more.yaml")
@@ -88,6 +99,14 @@ func TestReload(t *testing.T) {
 	}
 	if r := statuses.Reload(); r == nil || !strings.Contains(r.Error, more+":2:") || r.Time.IsZero() {
 		t.Errorf("a mistake, in metrics: %+v", r)
+	}
+	answers("c")
+	put("mesh: {key: {env: KEY}}\n")
+	if e := <-lines; e.Level != logrus.ErrorLevel || e.Data["error"] != "the collector wants another mesh" {
+		t.Errorf("what is refused beside: %s %v", e.Message, e.Data)
+	}
+	if len(taken) != 0 {
+		t.Error("what is refused is handed on")
 	}
 	answers("c")
 	put("")

@@ -12,6 +12,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/controller"
 	"github.com/csig-agent/csig/hosts/mesh"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -41,19 +42,26 @@ func (m *meshFlags) check(cert string) error {
 	return nil
 }
 
+// hasMesh refuses a fleet file that no collector can run with.
+func hasMesh(f *inventory.Fleet) error {
+	if f.Mesh == nil {
+		return fmt.Errorf("--mesh: %s has no mesh: add one with its key, e.g. mesh: {key: {file: /etc/csig/mesh.key}}", f.Path)
+	}
+	return nil
+}
+
 // with runs the controller, and the collector beside it.
 func (m *meshFlags) with(ctx context.Context, cfg *controller.Config, files api.TLSFiles, read []string, run func() error) error {
 	if m.addr == "" {
 		return run()
 	}
-	fleet := cfg.Fleet
-	if fleet.Mesh == nil {
-		return fmt.Errorf("--mesh: %s has no mesh: add one with its key, e.g. mesh: {key: {file: /etc/csig/mesh.key}}", fleet.Path)
+	if err := hasMesh(cfg.Fleet); err != nil {
+		return err
 	}
 	files.CA = m.ca
 	s, err := mesh.NewServer(mesh.ServerConfig{
-		Fleet: fleet, Socket: m.socket, Addr: m.addr, TLS: files, Read: read, Log: cfg.Agent.Log,
-		Agents: func(context.Context) map[string]*api.Status {
+		Fleet: cfg.Fleet, Socket: m.socket, Addr: m.addr, TLS: files, Read: read, Log: cfg.Agent.Log,
+		Agents: func(_ context.Context, fleet *inventory.Fleet) map[string]*api.Status {
 			out := make(map[string]*api.Status)
 			for i := range fleet.Devices {
 				if s := cfg.Statuses.Status(fleet.Devices[i].Name); s != nil && s.Waiting == "" {
@@ -66,6 +74,7 @@ func (m *meshFlags) with(ctx context.Context, cfg *controller.Config, files api.
 	if err != nil {
 		return err
 	}
+	cfg.Check, cfg.OnReload = hasMesh, s.Reload
 	m.families = s.Families
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

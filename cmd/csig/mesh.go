@@ -50,7 +50,11 @@ func newMeshRun() *cobra.Command {
 		Short: "Probe the other hosts of the mesh, and answer them (the daemon)",
 		Long: `Probe the other hosts of the fleet file that have an address, and answer their probes.
 The entry marked local is this machine. Each host is probed once in the interval of the
-file's mesh section, with UDP datagrams with and without a tag.`,
+file's mesh section, with UDP datagrams with and without a tag.
+
+A fleet file that you changed is read again when it is saved, and, with the key that it
+names, at SIGHUP. One with a mistake changes nothing: the log has its place. In a terminal
+SIGHUP ends it as SIGTERM does.`,
 		Example: `  csig mesh run -i fleet.yaml --collect`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return meshRun(cmd, &o) },

@@ -9,45 +9,34 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/metrics"
+	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 )
 
 func meshRun(cmd *cobra.Command, o *meshOptions) error {
-	fleet, err := inventory.Load(o.file)
-	if err != nil {
-		return err
-	}
-	local, err := localHost(fleet)
-	if err != nil {
-		return err
-	}
-	cfg := mesh.DaemonConfig{Fleet: fleet, Host: local, Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read}
-	switch {
-	case !o.collect && (o.agents || o.metrics != "" || len(o.read) > 0):
+	if !o.collect && (o.agents || o.metrics != "" || len(o.read) > 0) {
 		return fmt.Errorf("--agents, --metrics and --tls-read go with --collect")
-	case o.collect && o.tls.Cert != "" && fleet.Mesh.Collector == "":
-		return fmt.Errorf("%s: mesh: collector is missing: the address that the other hosts send their rows to, e.g. collector: %s", o.file, net.JoinHostPort(local.Address, "9918"))
-	case !o.collect && fleet.Mesh.Collector == "":
-		return fmt.Errorf("%s: mesh: collector is missing: where this host sends its rows, e.g. collector: 192.0.2.7:9918", o.file)
-	case !o.collect && o.tls.Cert == "":
-		return fmt.Errorf("--tls-cert, --tls-key and --tls-ca are missing: rows are sent with a certificate that has this host's name, %s", local.Name)
 	}
+	file := meshFile{o: o}
+	cfg := mesh.DaemonConfig{Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read, Follow: file.follow}
+	var err error
 	if o.rate != "" {
 		if cfg.Rate, err = inventory.ParseSpeed(o.rate); err != nil {
 			return fmt.Errorf("--rate: %w", err)
 		}
 	}
-	if cfg.Key, err = fleet.Mesh.Key.Resolve(cmd.Context()); err != nil {
+	if cfg.Member, err = file.load(cmd.Context()); err != nil {
 		return err
 	}
 	if o.collect && o.agents {
-		asked := newAgentsAsked(fleet)
+		asked := agentsAsked{open: make(map[string]*device.Daemon)}
 		defer asked.close()
 		cfg.Agents = asked.ask
 	}
@@ -56,20 +45,111 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 		return err
 	}
 	defer end()
-	cfg.Log = log
+	service := process.NewService(log)
+	defer service.Close()
+	ctx, reload, stop := process.OnReload(cmd.Context())
+	defer stop()
+	cfg.Log, file.log, file.wish, file.reloading = log, log, reload, service.Reloading
+	cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
 	if o.metrics != "" {
 		cfg.Beside = func(ctx context.Context, c *mesh.Collector) error {
-			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, More: c.Families})
+			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, Reload: file.reloaded, More: c.Families})
 			return api.Observed(o.metrics, o.tls, api.TLSAccess{Read: o.read}, h, log, func() error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
 		}
 	}
-	if err := mesh.Run(cmd.Context(), cfg); !errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
+	if err := mesh.Run(ctx, cfg); !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return err
 	}
 	return nil
+}
+
+// meshFile is the fleet file of csig mesh run, which may change.
+type meshFile struct {
+	o         *meshOptions
+	log       *logrus.Entry
+	wish      <-chan struct{} // has something in it when a user wants the file read again
+	reloading func() (done func())
+	watch     inventory.Watch
+
+	mu   sync.Mutex
+	last *api.Reload
+}
+
+// load reads the file, and the key that it names.
+func (m *meshFile) load(ctx context.Context) (member mesh.Member, err error) {
+	fleet, err := inventory.Load(m.o.file)
+	m.watch.Note(m.o.file, fleet, err)
+	if err != nil {
+		return member, err
+	}
+	local, err := localHost(fleet)
+	if err != nil {
+		return member, err
+	}
+	switch collector := fleet.Mesh.Collector; {
+	case m.o.collect && m.o.tls.Cert != "" && collector == "":
+		return member, fmt.Errorf("%s: mesh: collector is missing: the address that the other hosts send their rows to, e.g. collector: %s", m.o.file, net.JoinHostPort(local.Address, "9918"))
+	case !m.o.collect && collector == "":
+		return member, fmt.Errorf("%s: mesh: collector is missing: where this host sends its rows, e.g. collector: 192.0.2.7:9918", m.o.file)
+	case !m.o.collect && m.o.tls.Cert == "":
+		return member, fmt.Errorf("--tls-cert, --tls-key and --tls-ca are missing: rows are sent with a certificate that has this host's name, %s", local.Name)
+	}
+	key, err := fleet.Mesh.Key.Resolve(ctx)
+	return mesh.Member{Fleet: fleet, Host: local, Key: key}, err
+}
+
+// meshFileLook is how often csig mesh run looks whether its fleet file has changed.
+const meshFileLook = time.Second
+
+// follow has put take the file when it has changed, and when a user wants that, until ctx ends.
+func (m *meshFile) follow(ctx context.Context, put func(mesh.Member) error) {
+	ticks := time.NewTicker(meshFileLook)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			if m.watch.Changed() {
+				m.reload(ctx, put)
+			}
+		case <-m.wish:
+			done := m.reloading()
+			m.reload(ctx, put)
+			done()
+		}
+	}
+}
+
+// reload has put take the file. One that is bad changes nothing.
+func (m *meshFile) reload(ctx context.Context, put func(mesh.Member) error) {
+	log, last := m.log.WithField("fleet", m.o.file), &api.Reload{Time: time.Now(), File: m.o.file}
+	member, err := m.load(ctx)
+	if err == nil {
+		err = put(member)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		last.Error = inventory.Mistakes(err)
+		log.WithField("error", last.Error).Error("fleet file not reloaded: the mesh stays as it is")
+	default:
+		log.Info("fleet file reloaded")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = last
+}
+
+// reloaded is how the file was last read again, nil where it was not.
+func (m *meshFile) reloaded() *api.Reload {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
 }
 
 // meshRatesHere is what a thousandth of the links of this machine is.
@@ -91,7 +171,7 @@ func meshRatesHere() string {
 	return "\nA thousandth of the links here:\n" + b.String()
 }
 
-// agentsAsked asks the agents of a fleet again and again, by connections that stay.
+// agentsAsked asks the agents of a fleet again and again, by connections that stay while the fleet does.
 type agentsAsked struct {
 	fleet  *inventory.Fleet
 	opener *device.Opener
@@ -103,12 +183,12 @@ type agentsAsked struct {
 // agentWait is how long an agent may take to answer.
 const agentWait = 4 * time.Second
 
-func newAgentsAsked(f *inventory.Fleet) *agentsAsked {
-	return &agentsAsked{fleet: f, opener: device.NewOpener(f), open: make(map[string]*device.Daemon)}
-}
-
 // ask is the statuses of the devices whose agent the fleet file names; nil: it does not answer.
-func (a *agentsAsked) ask(ctx context.Context) map[string]*api.Status {
+func (a *agentsAsked) ask(ctx context.Context, fleet *inventory.Fleet) map[string]*api.Status {
+	if a.fleet != fleet {
+		a.close()
+		a.fleet, a.opener = fleet, device.NewOpener(fleet)
+	}
 	all, err := device.Each(ctx, a.fleet, 64, nil, func(d *inventory.Device) *api.Status {
 		if d.Management.Daemon == nil {
 			return nil
@@ -158,7 +238,10 @@ func (a *agentsAsked) one(ctx context.Context, name string) *api.Status {
 }
 
 func (a *agentsAsked) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, d := range a.open {
 		_ = d.Close()
 	}
+	clear(a.open)
 }

@@ -19,16 +19,17 @@ const MostRows = 100
 // It keeps about 250 bytes for each pair that has been probed, and MostChanges changes of all pairs, 24 bytes
 // each: those are its history.
 type Collector struct {
+	began time.Time // of the times below
+
+	mu      sync.Mutex
 	fleet   *inventory.Fleet
 	hosts   []*inventory.Host
 	index   map[string]int
 	signals []quantize.Signal
-	began   time.Time // of the times below
-
-	mu      sync.Mutex
 	seen    []seen      // by host
 	pairs   [][]*record // from, to; nil: nothing is known yet
 	changes ring
+	kept    time.Time // since when there are changes
 	ways    ways
 
 	prefixes   []netip.Prefix // of the hosts
@@ -100,6 +101,7 @@ type change struct {
 type ring struct {
 	all  []change
 	next int
+	full bool // older ones were lost
 }
 
 func (r *ring) add(c change) {
@@ -110,7 +112,7 @@ func (r *ring) add(c change) {
 		r.all = append(r.all, c)
 		return
 	}
-	r.all[r.next] = c
+	r.all[r.next], r.full = c, true
 	r.next = (r.next + 1) % MostChanges
 }
 
@@ -134,7 +136,7 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 			c.prefixes = append(c.prefixes, prefixOf(netip.MustParseAddr(h.Address).Unmap()))
 		}
 	}
-	c.histograms = newHistograms(c.began)
+	c.kept, c.histograms = c.began, newHistograms(c.began)
 	c.seen = make([]seen, len(c.hosts))
 	c.pairs = make([][]*record, len(c.hosts))
 	return c
@@ -143,8 +145,11 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 // ms is a time as changes and readings have it, never 0.
 func (c *Collector) ms(at time.Time) uint32 { return uint32(max(1, at.Sub(c.began).Milliseconds())) }
 
-// Add takes the rows of a host. Where one is of a host, signal or number that cannot be, all are refused.
+// Add takes the rows of a host. Where one has a signal or number that cannot be, all are refused. Those about a
+// host that is not of this mesh are left out: while a fleet file changes, not all hosts have the same.
 func (c *Collector) Add(from string, r *Report) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	i, known := c.index[from]
 	switch {
 	case !known:
@@ -152,29 +157,32 @@ func (c *Collector) Add(from string, r *Report) error {
 	case len(r.Rows) > most(c.fleet.Mesh.Interval):
 		return fmt.Errorf("%d rows at once of host %s, want %d at most", len(r.Rows), from, most(c.fleet.Mesh.Interval))
 	}
-	type place struct{ to, path, state int }
-	places := make([]place, len(r.Rows))
+	type place struct {
+		row             *Row
+		to, path, state int
+	}
+	var places []place
 	for k := range r.Rows {
 		row := &r.Rows[k]
 		to, known := c.index[row.To]
 		sig := slices.IndexFunc(c.signals, func(s quantize.Signal) bool { return s.String() == row.Signal })
 		state := slices.Index(States, row.State)
-		if !known || to == i || sig < 0 || row.Port < 0 || row.Port >= Ports || row.S > 31 || row.LM > c.fleet.Profile.Layout.LMAllOnes() || state < 0 || row.bad() {
+		if row.To == from || sig < 0 || row.Port < 0 || row.Port >= Ports || row.S > 31 || row.LM > c.fleet.Profile.Layout.LMAllOnes() || state < 0 || row.bad() {
 			return fmt.Errorf("row %d of host %s is wrong: %+v", k+1, from, *row)
 		}
-		places[k] = place{to, row.Port*len(c.signals) + sig, state}
+		if known {
+			places = append(places, place{row, to, row.Port*len(c.signals) + sig, state})
+		}
 	}
 	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.roll(now)
 	c.seen[i].at, c.seen[i].counts = now, r.Counts
 	c.seen[i].rows += uint64(len(r.Rows))
 	if c.pairs[i] == nil {
 		c.pairs[i] = make([]*record, len(c.hosts))
 	}
-	for k := range r.Rows {
-		row, at := &r.Rows[k], places[k]
+	for _, at := range places {
+		row := at.row
 		rec := c.pairs[i][at.to]
 		if rec == nil {
 			rec = &record{paths: make([]found, Ports*len(c.signals))}
@@ -205,24 +213,24 @@ func most(interval time.Duration) int {
 	return int(MostRows * max(time.Second, interval) / time.Second)
 }
 
-// Silent is after how long without rows a host's are unknown.
-func (c *Collector) Silent() time.Duration { return 2 * max(time.Second, c.fleet.Mesh.Interval) }
+// silent is after how long without rows a host's are unknown.
+func (c *Collector) silent() time.Duration { return 2 * max(time.Second, c.fleet.Mesh.Interval) }
 
 // live reports whether a host's rows are new enough.
 func (c *Collector) live(host int, now time.Time) bool {
-	return !c.seen[host].at.IsZero() && now.Sub(c.seen[host].at) <= c.Silent()
+	return !c.seen[host].at.IsZero() && now.Sub(c.seen[host].at) <= c.silent()
 }
 
-// Oldest is how old the reading of a path may be: all ports and signals of a pair have their turns, and one may
+// oldest is how old the reading of a path may be: all ports and signals of a pair have their turns, and one may
 // be lost.
-func (c *Collector) Oldest() time.Duration {
+func (c *Collector) oldest() time.Duration {
 	rounds := (len(c.hosts)-2)/MostPeers + 1
-	return time.Duration(2*Ports*len(c.signals)*rounds)*c.fleet.Mesh.Interval + c.Silent()
+	return time.Duration(2*Ports*len(c.signals)*rounds)*c.fleet.Mesh.Interval + c.silent()
 }
 
 // worst is the worst that a pair's paths have read for a signal; nil where none has.
 func (c *Collector) worst(rec *record, signal int, now time.Time) (out *found) {
-	oldest := c.Oldest()
+	oldest := c.oldest()
 	for port := range Ports {
 		p := &rec.paths[port*len(c.signals)+signal]
 		if p.read == 0 || now.Sub(c.began)-time.Duration(p.read)*time.Millisecond > oldest {

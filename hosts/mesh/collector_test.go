@@ -15,9 +15,12 @@ import (
 )
 
 // testFleet is two leaves with two hosts each, and one spine.
-func testFleet(t testing.TB) *inventory.Fleet {
+func testFleet(t testing.TB) *inventory.Fleet { return changedFleet(t) }
+
+// changedFleet is testFleet with text in the place of other text, by turns.
+func changedFleet(t testing.TB, change ...string) *inventory.Fleet {
 	t.Helper()
-	f, err := inventory.Parse("mesh.yaml", []byte(`format: csig.fleet/v1
+	f, err := inventory.Parse("mesh.yaml", []byte(strings.NewReplacer(change...).Replace(`format: csig.fleet/v1
 profile: {name: mesh, tpid: 0x9900, interval: 100ms, signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}}
 devices:
   - {name: leaf1, platform: linux, ports: [{name: up, speed: 50M, lm: 1, peer: "spine:down1"}, {name: host1, speed: 50M, lm: 2, peer: h1}, {name: host2, speed: 50M, lm: 3, peer: h2}]}
@@ -26,7 +29,7 @@ devices:
 hosts:
   - {name: "h[1-4]", csig: true, address: "10.0.[1-4].9"}
 mesh: {key: {env: KEY}, interval: 1s}
-`))
+`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +192,7 @@ func TestFindings(t *testing.T) {
 				c.Status()
 			}
 		}
-		long := c.Oldest() + c.Silent() + 2*time.Second
+		long := c.oldest() + c.silent() + 2*time.Second
 		via := func(port string, change func(*Row)) state {
 			return func(from, to string) Row {
 				row := idle(from, to)
@@ -284,7 +287,7 @@ func TestHostileRows(t *testing.T) {
 		right := idle("h1", "h2")
 		right.To, right.Signal = "h2", "abw"
 		for name, change := range map[string]func(*Row){
-			"an unknown host": func(r *Row) { r.To = "h9" }, "itself": func(r *Row) { r.To = "h1" }, "another signal": func(r *Row) { r.Signal = "pd" }, "no signal": func(r *Row) { r.Signal = "" },
+			"itself": func(r *Row) { r.To = "h1" }, "another signal": func(r *Row) { r.Signal = "pd" }, "no signal": func(r *Row) { r.Signal = "" },
 			"a port too many": func(r *Row) { r.Port = Ports }, "a port below": func(r *Row) { r.Port = -1 }, "S": func(r *Row) { r.S = 32 }, "LM": func(r *Row) { r.LM = 128 },
 			"no state": func(r *Row) { r.State = "" }, "more lost than sent": func(r *Row) { r.Lost = 3 }, "tags": func(r *Row) { r.TaggedLost = 2 }, "a time to come": func(r *Row) { r.AgeNS = -1 },
 			"a round trip": func(r *Row) { r.RTTNS = -1 }, "many": func(r *Row) { r.Sent = 1 << 30 },
@@ -335,6 +338,94 @@ func TestWhy(t *testing.T) {
 		for _, pair := range [][2]string{{"h1", "h1"}, {"h1", "x"}, {"x", "h1"}, {"", ""}} {
 			if _, err := c.Why(pair[0], pair[1]); err == nil {
 				t.Errorf("%v: no error", pair)
+			}
+		}
+	})
+}
+
+// TestCollectorReload has hosts join and go, ports get other locators, and another profile: the history of pairs
+// that stay does, as long as their readings mean the same.
+func TestCollectorReload(t *testing.T) {
+	const hosts, five = `"h[1-4]", csig: true, address: "10.0.[1-4].9"`, `"h[2-5]", csig: true, address: "10.0.[2-5].9"`
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		began := time.Now()
+		for range 2 {
+			tell(t, c, congested(c, "leaf1:up", 1))
+			time.Sleep(time.Second)
+		}
+		pairs := func() int {
+			n := 0
+			for _, b := range c.Status().Bottlenecks {
+				n += b.Pairs
+			}
+			return n
+		}
+		changes := func(from, to string) (int, time.Time) {
+			w, err := c.Why(from, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(w.Changes), w.Since
+		}
+		if n := pairs(); n != 8 {
+			t.Fatalf("%d pairs are limited", n)
+		}
+		since := c.Status().Bottlenecks[0].Since
+
+		// h1 goes, h5 comes, and each of the others has another number.
+		next := changedFleet(t, hosts, five, "peer: h1}", "peer: h5}", "interval: 1s}\n", "interval: 2s}\n")
+		if err := c.Add("h3", &Report{Rows: []Row{{To: "h5", Signal: "abw", State: StateCapable}}}); err != nil {
+			t.Errorf("rows about a host that this fleet file does not have yet: %v", err)
+		}
+		c.Reload(next)
+		s := c.Status()
+		if len(s.Hosts) != 4 || s.Hosts[0].Name != "h2" || s.Hosts[0].State != HostLive || s.Hosts[3].Name != "h5" || s.Hosts[3].State != HostNever || s.IntervalNS != 2e9 {
+			t.Errorf("%+v", s)
+		}
+		if n := pairs(); n != 4 || s.States[StateCapable] != 6 || s.States[StateUnknown] != 6 || !s.Bottlenecks[0].Since.Equal(since) || !slices.Equal(s.Bottlenecks[0].Example, []string{"h2", "h3"}) {
+			t.Errorf("%d pairs are limited: %+v", n, s)
+		}
+		if n, at := changes("h2", "h3"); n != 8 || !at.Equal(began) {
+			t.Errorf("%d changes since %v", n, at)
+		}
+		if n, _ := changes("h5", "h3"); n != 0 {
+			t.Errorf("%d changes of a host that is new", n)
+		}
+		if err := c.Add("h1", &Report{}); err == nil {
+			t.Error("rows of a host that has gone are taken")
+		}
+		tell(t, c, idle) // all of them, h5 too
+		time.Sleep(time.Second)
+		if s := c.Status(); s.States[StateCapable] != 12 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Minute)
+		from := map[string]bool{}
+		for _, h := range c.Histograms().Histograms {
+			from[h.Source] = true
+		}
+		if from["h1"] || !from["h2"] {
+			t.Errorf("histograms of %v", from)
+		}
+
+		for name, change := range map[string][]string{
+			"another locator": {"lm: 8,", "lm: 9,"}, "a port less": {"{name: host2, speed: 50M, lm: 6, peer: h4}", ""}, "other buckets": {"abw: {buckets: log-100M}", "abw: {buckets: log-10G}"},
+			"a signal less": {"abw: {buckets: log-100M}, ", ""},
+		} {
+			c := NewCollector(testFleet(t))
+			tell(t, c, congested(c, "leaf1:up", 1))
+			time.Sleep(time.Second)
+			c.Reload(changedFleet(t, change...))
+			s := c.Status()
+			w, err := c.Why("h1", "h3")
+			if err != nil || len(s.Bottlenecks) != 0 || s.States[StateUnknown] != 12 || s.Hosts[0].State != HostLive || len(w.Changes) != 0 || !w.Since.Equal(time.Now()) {
+				t.Errorf("%s: %+v %+v %v", name, s, w, err)
+			}
+			tell(t, c, idle)
+			time.Sleep(time.Second)
+			if s := c.Status(); s.States[StateCapable] != 12 {
+				t.Errorf("%s: %+v", name, s)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,9 +12,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -23,11 +26,16 @@ import (
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
+// Member is one host of a mesh, as its fleet file has it.
+type Member struct {
+	Fleet *inventory.Fleet // with a Mesh
+	Host  *inventory.Host  // this machine
+	Key   string
+}
+
 // DaemonConfig is what csig mesh run does on one host.
 type DaemonConfig struct {
-	Fleet   *inventory.Fleet // with a Mesh
-	Host    *inventory.Host  // this machine
-	Key     string
+	Member
 	Rate    uint64       // bit/s that probes and answers may take at most; 0: a thousandth of the link
 	Collect bool         // this host is the collector, too, at the port of the mesh's collector
 	Socket  string       // unix socket for csig mesh status, where Collect
@@ -35,11 +43,18 @@ type DaemonConfig struct {
 	Read    []string     // names of certificates that may read the status
 	Log     *logrus.Entry
 
-	// Agents asks the agents of switches, where Collect; nil: nobody does. As Collector.Agents.
-	Agents func(ctx context.Context) map[string]*api.Status
+	// Follow runs beside, until ctx ends, and has every change of the fleet file put in force; of what cannot be,
+	// the error says why, and the host goes on as it was. Nil: the fleet file does not change.
+	Follow func(ctx context.Context, put func(Member) error)
+
+	// Agents asks the agents of switches, where Collect; nil: nobody does. As ServerConfig.Agents.
+	Agents func(ctx context.Context, fleet *inventory.Fleet) map[string]*api.Status
 
 	// Beside runs beside a collector: its metrics. Nil: nothing.
 	Beside func(ctx context.Context, c *Collector) error
+
+	// OnReady is called when the host probes: with whether it makes progress, and its state in a few words. Nil: nobody.
+	OnReady func(alive func() bool, line func() string)
 }
 
 // LinkSpeed is what a network interface reports, in bit/s; 0 where it does not.
@@ -58,19 +73,21 @@ func LinkSpeed(name string) uint64 {
 // unknownSpeed is that of a link that reports none.
 const unknownSpeed = 1_000_000_000
 
-// Run probes, answers and collects until ctx ends.
-func Run(ctx context.Context, cfg DaemonConfig) error {
-	self := netip.MustParseAddr(cfg.Host.Address).Unmap()
-	mesh := cfg.Fleet.Mesh
-	sockets, err := OpenSockets(&cfg.Fleet.Profile, self, mesh.Port)
-	if err != nil {
-		return err
-	}
-	defer sockets.Close() // where it does not come to that below
-	p := Config{CSIG: cfg.Host.CSIG, Profile: &cfg.Fleet.Profile, Signals: cfg.Fleet.Profile.Carried(), Key: []byte(cfg.Key), Packets: sockets}
-	for i := range cfg.Fleet.Hosts {
-		h := &cfg.Fleet.Hosts[i]
-		if h.Address == "" || h.Name == cfg.Host.Name {
+// membership is a host that probes by one fleet file.
+type membership struct {
+	Member
+	cfg     *DaemonConfig
+	sockets *Sockets
+	prober  *Prober
+}
+
+// join opens what a host needs to probe and to answer.
+func (cfg *DaemonConfig) join(m Member) (*membership, error) {
+	self := netip.MustParseAddr(m.Host.Address).Unmap()
+	p := Config{CSIG: m.Host.CSIG, Profile: &m.Fleet.Profile, Signals: m.Fleet.Profile.Carried(), Key: []byte(m.Key)}
+	for i := range m.Fleet.Hosts {
+		h := &m.Fleet.Hosts[i]
+		if h.Address == "" || h.Name == m.Host.Name {
 			continue
 		}
 		addr := netip.MustParseAddr(h.Address).Unmap()
@@ -84,7 +101,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	if rate == 0 {
 		own, err := interfaceOf(self)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		speed := LinkSpeed(own.Name)
 		if speed == 0 {
@@ -93,16 +110,55 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 		}
 		rate = speed / 1000
 	}
-	p.Interval, p.Asked = Interval(mesh.Interval, len(p.Peers), rate), mesh.Interval
+	p.Interval, p.Asked = Interval(m.Fleet.Mesh.Interval, len(p.Peers), rate), m.Fleet.Mesh.Interval
+	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port)
+	if err != nil {
+		return nil, err
+	}
+	p.Packets = sockets
 	prober, err := NewProber(p)
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	cfg.Log.WithFields(logrus.Fields{"host": m.Host.Name, "peers": len(p.Peers), "interval": p.Interval.String()}).Info("mesh runs")
+	return &membership{m, cfg, sockets, prober}, nil
+}
+
+// run probes, answers and reports until ctx ends.
+func (m *membership) run(ctx context.Context, c *Collector, reported func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, part := range []func() error{
+		func() error { return m.sockets.Receive(ctx, m.prober) },
+		func() error { return m.prober.Run(ctx) },
+		func() error { return m.report(ctx, c, reported) },
+	} {
+		all.Go(func() { cancel(part()) })
+	}
+	<-ctx.Done()
+	_ = m.sockets.Close() // which ends who receives
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// newFile is a changed fleet file, and where to say whether it is in force.
+type newFile struct {
+	Member
+	done chan error
+}
+
+// Run probes, answers and collects until ctx ends.
+func Run(ctx context.Context, cfg DaemonConfig) error {
+	now, err := cfg.join(cfg.Member)
 	if err != nil {
 		return err
 	}
-	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "peers": len(p.Peers), "interval": p.Interval.String()}).Info("mesh runs")
-
+	defer func() { _ = now.sockets.Close() }() // where it does not come to run
 	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
 	defer cancel(nil)
-	var parts []func() error
 	var collector *Collector
 	if cfg.Collect {
 		to := ServerConfig{Fleet: cfg.Fleet, Socket: cfg.Socket, TLS: cfg.TLS, Read: cfg.Read, Log: cfg.Log, Agents: cfg.Agents}
@@ -114,52 +170,125 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 			return err
 		}
 		collector = server.Collector
-		parts = append(parts, func() error { return server.Run(ctx) })
+		all.Go(func() { cancel(server.Run(ctx)) })
 		if cfg.Beside != nil {
-			parts = append(parts, func() error { return cfg.Beside(ctx, collector) })
+			all.Go(func() { cancel(cfg.Beside(ctx, collector)) })
 		}
 	}
-	parts = append(parts,
-		func() error { return sockets.Receive(ctx, prober) },
-		func() error { return prober.Run(ctx) },
-		func() error { return cfg.report(ctx, prober, collector) })
-	var all sync.WaitGroup
-	for _, part := range parts {
-		all.Go(func() { cancel(part()) })
+	var reported, peers atomic.Int64 // when, in Unix ns; how many
+	reports := func() { reported.Store(time.Now().UnixNano()) }
+	reports()
+	peers.Store(int64(len(now.prober.cfg.Peers)))
+	changes := make(chan newFile)
+	if cfg.Follow != nil {
+		all.Go(func() {
+			cfg.Follow(ctx, func(m Member) error {
+				c := newFile{m, make(chan error, 1)}
+				select {
+				case changes <- c:
+					return <-c.done
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+		})
 	}
-	<-ctx.Done()
-	err = context.Cause(ctx)
-	_ = sockets.Close() // which ends who receives
-	all.Wait()
-	return err
+	if cfg.OnReady != nil {
+		cfg.OnReady(func() bool { return time.Since(time.Unix(0, reported.Load())) < hangs }, func() string {
+			return fmt.Sprintf("%s: probes %d hosts", cfg.Host.Name, peers.Load())
+		})
+	}
+	ended := make(chan error, 1)
+	start := func() (end func()) {
+		one, end := context.WithCancel(ctx)
+		go func() { ended <- now.run(one, collector, reports) }()
+		return end
+	}
+	end := start()
+	defer func() { end() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case c := <-changes:
+			err := cfg.checkPort(c.Member)
+			if err == nil && !now.same(c.Member) {
+				end()
+				<-ended
+				next, failed := cfg.replace(now, c.Member)
+				if next == nil {
+					c.done <- failed
+					return failed
+				}
+				now, err = next, failed
+				peers.Store(int64(len(now.prober.cfg.Peers)))
+				end = start()
+			}
+			if err == nil && collector != nil {
+				collector.Reload(c.Fleet)
+			}
+			c.done <- err
+		}
+	}
+}
+
+// hangs is for how long no rows were handed on of a host that makes no progress: an interval may be a minute, and an
+// answer takes its time.
+const hangs = 2 * time.Minute
+
+// checkPort refuses what a collector that runs cannot do.
+func (cfg *DaemonConfig) checkPort(m Member) error {
+	if is, was := CollectorPort(m.Fleet), CollectorPort(cfg.Fleet); cfg.Collect && cfg.TLS.Cert != "" && is != was {
+		return fmt.Errorf("mesh: collector: port %s: this collector keeps port %s until csig mesh run is started again", is, was)
+	}
+	return nil
+}
+
+// same reports whether a host probes as before by another fleet file.
+func (m *membership) same(o Member) bool {
+	return m.Key == o.Key && m.Fleet.Profile.Hash() == o.Fleet.Profile.Hash() && reflect.DeepEqual(m.Fleet.Mesh, o.Fleet.Mesh) &&
+		reflect.DeepEqual(m.Host, o.Host) && reflect.DeepEqual(m.Fleet.Hosts, o.Fleet.Hosts)
+}
+
+// replace has a host that has ended probe by another fleet file, or with an error as before; nil: it can neither.
+func (cfg *DaemonConfig) replace(before *membership, m Member) (*membership, error) {
+	next, err := cfg.join(m)
+	if err == nil {
+		return next, nil
+	}
+	again, failed := cfg.join(before.Member)
+	return again, errors.Join(err, failed)
 }
 
 // report hands rows on, MostRows a second at most.
-func (cfg *DaemonConfig) report(ctx context.Context, p *Prober, c *Collector) error {
+func (m *membership) report(ctx context.Context, c *Collector, reported func()) error {
 	var client *http.Client
-	if c == nil && cfg.Fleet.Mesh.Collector != "" && cfg.TLS.Cert != "" {
-		tls, err := cfg.TLS.Client(collectorName(cfg.Fleet))
+	if c == nil && m.Fleet.Mesh.Collector != "" && m.cfg.TLS.Cert != "" {
+		tls, err := m.cfg.TLS.Client(collectorName(m.Fleet))
 		if err != nil {
 			return err
 		}
-		client = &http.Client{Transport: &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}, Timeout: 10 * time.Second}
+		transport := &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}
+		defer transport.CloseIdleConnections()
+		client = &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	}
-	every := max(time.Second, cfg.Fleet.Mesh.Interval)
+	every := max(time.Second, m.Fleet.Mesh.Interval)
 	for {
 		if err := wait(ctx, every); err != nil {
 			return err
 		}
-		r := Report{Format: RowsFormat, Host: cfg.Host.Name, Rows: p.Rows(most(cfg.Fleet.Mesh.Interval)), Counts: p.Counts()}
+		r := Report{Format: RowsFormat, Host: m.Host.Name, Rows: m.prober.Rows(most(m.Fleet.Mesh.Interval)), Counts: m.prober.Counts()}
 		var err error
 		switch {
 		case c != nil:
-			err = c.Add(cfg.Host.Name, &r)
+			err = c.Add(m.Host.Name, &r)
 		case client != nil:
-			err = send(ctx, client, cfg.Fleet.Mesh.Collector, &r)
+			err = send(ctx, client, m.Fleet.Mesh.Collector, &r)
 		}
 		if err != nil && ctx.Err() == nil {
-			cfg.Log.WithError(err).Warn("the collector does not take the rows")
+			m.cfg.Log.WithError(err).Warn("the collector does not take the rows")
 		}
+		reported()
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *Collector) hold(from, to int, path int, was *found, until uint32) {
 	if was.read == 0 || until <= was.read {
 		return
 	}
-	held := min(time.Duration(until-was.read)*time.Millisecond, c.Oldest())
+	held := min(time.Duration(until-was.read)*time.Millisecond, c.oldest())
 	sig := c.signals[path%len(c.signals)]
 	key := histogramKey{from: from, to: c.prefixes[to], signal: sig, lm: was.lm}
 	if layout := c.fleet.Profile.Layout; was.lm != layout.LMNone() && was.lm != layout.LMStale() {

@@ -267,7 +267,7 @@ func without(all, others []pairRef) (out []pairRef) {
 
 // askAgents compares what hosts read with what agents write.
 func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (out []Finding) {
-	if now.Sub(c.agents.at) > c.Silent()+10*time.Second {
+	if now.Sub(c.agents.at) > c.silent()+10*time.Second {
 		return nil // nobody asks them any more
 	}
 	// What a full port's pairs read is compared; of the others it is enough that there are some.
@@ -398,7 +398,7 @@ func levelOf(l findings.Level) int {
 func (c *Collector) held(code findings.Code) time.Duration {
 	switch code {
 	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent:
-		return c.Oldest() + c.Silent()
+		return c.oldest() + c.silent()
 	}
 	return 0
 }

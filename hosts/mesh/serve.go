@@ -28,6 +28,7 @@ const (
 	HistogramsPath = "/v1/mesh/histograms" // GET: Histograms
 
 	maxReport   = 256 << 10       // bytes
+	leastConns  = 4096            // hosts may join
 	agentsEvery = 5 * time.Second // agents are asked
 )
 
@@ -40,8 +41,8 @@ type ServerConfig struct {
 	Read   []string // names of client certificates that may read, too
 	Log    *logrus.Entry
 
-	// Agents asks the agents of switches, as Collector.Agents takes them; nil: nobody asks.
-	Agents func(ctx context.Context) map[string]*api.Status
+	// Agents asks the agents of the fleet's switches, as Collector.Agents takes them; nil: nobody asks.
+	Agents func(ctx context.Context, fleet *inventory.Fleet) map[string]*api.Status
 }
 
 // Server is a collector that answers.
@@ -66,7 +67,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	var rows *api.Listener
 	err = s.listen(api.ListenerConfig{
-		Flag: "the mesh's collector", Addr: cfg.Addr, TLS: cfg.TLS, Conns: 2 * (len(cfg.Fleet.Hosts) + 32), Warn: cfg.Log.Warnf,
+		Flag: "the mesh's collector", Addr: cfg.Addr, TLS: cfg.TLS, Conns: max(leastConns, 2*(len(cfg.Fleet.Hosts)+32)), Warn: cfg.Log.Warnf,
 		Handler: s.handler(func(r *http.Request) []string { return rows.NamesOf(r) }), Body: hasBody,
 	})
 	if err != nil {
@@ -99,14 +100,14 @@ func (s *Server) Run(ctx context.Context) error {
 		go func() { ended <- l.Serve(log.New(io.Discard, "", 0)) }()
 	}
 	go func() { // findings have to last, whether or not somebody asks
-		for wait(ctx, s.Silent()/2) == nil {
+		for wait(ctx, s.often()) == nil {
 			s.Status()
 		}
 	}()
 	if s.cfg.Agents != nil {
 		go func() {
 			for {
-				s.Agents(s.cfg.Agents(ctx))
+				s.Agents(s.cfg.Agents(ctx, s.now()))
 				if wait(ctx, agentsEvery) != nil {
 					return
 				}
@@ -119,6 +120,20 @@ func (s *Server) Run(ctx context.Context) error {
 	case err := <-ended:
 		return errors.Join(err, s.Close())
 	}
+}
+
+// often is how often the status is worked out where nobody asks.
+func (c *Collector) often() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.silent() / 2
+}
+
+// now is the fleet as it was last read.
+func (c *Collector) now() *inventory.Fleet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fleet
 }
 
 // hasBody reports whether a request has a body.

@@ -105,7 +105,7 @@ func (c *Collector) Status() *Status {
 
 func (c *Collector) status(now time.Time) *Status {
 	out := &Status{
-		Format: StatusFormat, Profile: c.fleet.Profile.Name, Time: now, IntervalNS: c.fleet.Mesh.Interval.Nanoseconds(), OldestNS: c.Oldest().Nanoseconds(),
+		Format: StatusFormat, Profile: c.fleet.Profile.Name, Time: now, IntervalNS: c.fleet.Mesh.Interval.Nanoseconds(), OldestNS: c.oldest().Nanoseconds(),
 		Hosts: []Host{}, States: make(map[string]int), Bottlenecks: []Bottleneck{}, Pairs: []Pair{},
 	}
 	for i, host := range c.hosts {

@@ -47,6 +47,8 @@ const mostChanges = 500
 
 // Why says what is known of the way from one host to another.
 func (c *Collector) Why(from, to string) (*Why, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	i, known := c.index[from]
 	j, also := c.index[to]
 	switch {
@@ -58,10 +60,8 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 		return nil, fmt.Errorf("name two hosts, not %s twice", from)
 	}
 	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	rec := c.known(i, j, now)
-	out := &Why{Format: WhyFormat, Time: now, Pair: c.pair(i, j, rec, now), Hops: [][]string{}, Paths: []PathStatus{}, Since: c.began, Changes: []Change{}}
+	out := &Why{Format: WhyFormat, Time: now, Pair: c.pair(i, j, rec, now), Hops: [][]string{}, Paths: []PathStatus{}, Since: c.kept, Changes: []Change{}}
 	for _, hop := range c.ways.between(i, j).hops {
 		out.Hops = append(out.Hops, names(hop))
 	}
@@ -79,7 +79,7 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 	first := true
 	c.changes.each(func(h *change) {
 		at := c.began.Add(time.Duration(h.at) * time.Millisecond)
-		if first && len(c.changes.all) == MostChanges {
+		if first && c.changes.full {
 			out.Since = at
 		}
 		first = false
