@@ -43,9 +43,10 @@ type Collector struct {
 
 // seen is when a host's rows came.
 type seen struct {
-	at     time.Time
-	rows   uint64
-	counts Counts
+	at       time.Time
+	rows     uint64
+	counts   Counts
+	interval time.Duration // it probes its peers at
 }
 
 // record is what is known of a pair.
@@ -58,13 +59,8 @@ type record struct {
 
 // found is the last that is known of a path.
 type found struct {
-	pathState
+	read  int64 // when S and LM were, in ms since the collector began; 0: there is none
 	extra int32 // of tagged probes, in µs
-}
-
-// pathState is what a path's row said.
-type pathState struct {
-	read  uint32 // when S and LM were, in ms since the collector began; 0: there is none
 	lm    uint16
 	s     uint8
 	state uint8 // of States
@@ -91,10 +87,11 @@ const MostChanges = 1 << 20
 
 // change is one of a path: its row's state, S or LM is another than before.
 type change struct {
-	at       uint32 // ms since the collector began
-	from, to uint32
-	path     uint8
-	is       pathState
+	at             int64 // ms since the collector began
+	from, to       uint32
+	lm             uint16
+	path, s, state uint8
+	read           bool // S and LM are of a tag
 }
 
 // ring has the last changes.
@@ -143,7 +140,7 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 }
 
 // ms is a time as changes and readings have it, never 0.
-func (c *Collector) ms(at time.Time) uint32 { return uint32(max(1, at.Sub(c.began).Milliseconds())) }
+func (c *Collector) ms(at time.Time) int64 { return max(1, at.Sub(c.began).Milliseconds()) }
 
 // Add takes the rows of a host. Where one has a signal or number that cannot be, all are refused. Those about a
 // host that is not of this mesh are left out: while a fleet file changes, not all hosts have the same.
@@ -156,6 +153,8 @@ func (c *Collector) Add(from string, r *Report) error {
 		return fmt.Errorf("rows of host %q, which is not of this mesh", from)
 	case len(r.Rows) > most(c.fleet.Mesh.Interval):
 		return fmt.Errorf("%d rows at once of host %s, want %d at most", len(r.Rows), from, most(c.fleet.Mesh.Interval))
+	case r.IntervalNS < 0 || r.IntervalNS > longestInterval.Nanoseconds():
+		return fmt.Errorf("host %s says that it probes every %v", from, time.Duration(r.IntervalNS))
 	}
 	type place struct {
 		row             *Row
@@ -176,7 +175,7 @@ func (c *Collector) Add(from string, r *Report) error {
 	}
 	now := time.Now()
 	c.roll(now)
-	c.seen[i].at, c.seen[i].counts = now, r.Counts
+	c.seen[i].at, c.seen[i].counts, c.seen[i].interval = now, r.Counts, time.Duration(r.IntervalNS)
 	c.seen[i].rows += uint64(len(r.Rows))
 	if c.pairs[i] == nil {
 		c.pairs[i] = make([]*record, len(c.hosts))
@@ -191,7 +190,7 @@ func (c *Collector) Add(from string, r *Report) error {
 		rec.rtt = time.Duration(row.RTTNS)
 		rec.untagged.add(row.Sent, row.Lost)
 		rec.reordered.add(row.Tagged, max(0, row.Reordered-row.TwinsReordered))
-		is := found{pathState{state: uint8(at.state)}, int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30))}
+		is := found{state: uint8(at.state), extra: int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30))}
 		if row.Read {
 			is.read, is.s, is.lm = c.ms(now.Add(-time.Duration(row.AgeNS))), row.S, row.LM
 		}
@@ -201,12 +200,15 @@ func (c *Collector) Add(from string, r *Report) error {
 		}
 		c.hold(i, at.to, at.path, &rec.paths[at.path], until)
 		if was := rec.paths[at.path]; was.state != is.state || was.s != is.s || was.lm != is.lm || (was.read == 0) != (is.read == 0) {
-			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), uint8(at.path), is.pathState})
+			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), is.lm, uint8(at.path), is.s, is.state, is.read != 0})
 		}
 		rec.paths[at.path] = is
 	}
 	return nil
 }
+
+// longestInterval is the longest at which a host may say that it probes its peers.
+const longestInterval = time.Hour
 
 // most is how many rows a report has at most.
 func most(interval time.Duration) int {
@@ -221,19 +223,27 @@ func (c *Collector) live(host int, now time.Time) bool {
 	return !c.seen[host].at.IsZero() && now.Sub(c.seen[host].at) <= c.silent()
 }
 
-// oldest is how old the reading of a path may be: all ports and signals of a pair have their turns, and one may
-// be lost.
-func (c *Collector) oldest() time.Duration {
+// oldest is how old the reading of a path from a host may be: all ports and signals of a pair have their turns, and
+// one may be lost.
+func (c *Collector) oldest(from int) time.Duration {
 	rounds := (len(c.hosts)-2)/MostPeers + 1
-	return time.Duration(2*Ports*len(c.signals)*rounds)*c.fleet.Mesh.Interval + c.silent()
+	return time.Duration(2*Ports*len(c.signals)*rounds)*max(c.fleet.Mesh.Interval, c.seen[from].interval) + c.silent()
 }
 
-// worst is the worst that a pair's paths have read for a signal; nil where none has.
-func (c *Collector) worst(rec *record, signal int, now time.Time) (out *found) {
-	oldest := c.oldest()
+// oldestOfAll is how old the reading of any path may be.
+func (c *Collector) oldestOfAll() (out time.Duration) {
+	for i := range c.hosts {
+		out = max(out, c.oldest(i))
+	}
+	return out
+}
+
+// worst is the worst that the paths of a pair from a host have read for a signal; nil where none has.
+func (c *Collector) worst(from int, rec *record, signal int, now time.Time) (out *found) {
+	oldest := c.oldest(from)
 	for port := range Ports {
 		p := &rec.paths[port*len(c.signals)+signal]
-		if p.read == 0 || now.Sub(c.began)-time.Duration(p.read)*time.Millisecond > oldest {
+		if p.read == 0 || c.age(p, now) > oldest {
 			continue
 		}
 		if out == nil || c.signals[signal].Worse(p.s, out.s) {

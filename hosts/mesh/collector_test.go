@@ -149,6 +149,66 @@ func TestSilentHosts(t *testing.T) {
 	})
 }
 
+// TestMonths has a collector run for longer than 32 bits count milliseconds: what it says is of today.
+func TestMonths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		tell(t, c, idle)
+		time.Sleep(100 * 24 * time.Hour)
+		tell(t, c, congested(c, "leaf1:up", 1))
+		time.Sleep(time.Second)
+		if s := c.Status(); len(s.Bottlenecks) != 2 || s.Bottlenecks[0].AgeNS != 1e9 {
+			t.Errorf("%+v", s)
+		}
+		why, err := c.Why("h1", "h3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(why.Changes); n < 2 || time.Since(why.Changes[0].Time) < 100*24*time.Hour || time.Since(why.Changes[n-1].Time) != time.Second {
+			t.Errorf("%+v", why.Changes)
+		}
+	})
+}
+
+// TestSlowLink has a host that probes less often than the fleet file says, as its link is slow: its readings hold for
+// as long as it takes to come to the next, and no host stretches those of others.
+func TestSlowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		add := func(from string, interval time.Duration, rows ...Row) {
+			t.Helper()
+			if err := c.Add(from, &Report{Host: from, IntervalNS: interval.Nanoseconds(), Rows: rows}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := congested(c, "leaf1:up", 1)
+		first, second := row("h1", "h3"), row("h2", "h3")
+		first.To, first.Signal, second.To, second.Signal = "h3", "abw", "h3", "abw"
+		add("h1", 10*time.Second, first)
+		add("h2", time.Second, second)
+		for range 60 {
+			time.Sleep(time.Second)
+			add("h1", 10*time.Second)
+			add("h2", time.Second)
+		}
+		if s := c.Status(); len(s.Bottlenecks) != 1 || s.Bottlenecks[0].Pairs != 1 || s.Bottlenecks[0].Example[0] != "h1" {
+			t.Errorf("after a minute: %+v", s.Bottlenecks)
+		}
+		for range 150 {
+			time.Sleep(time.Second)
+			add("h1", 10*time.Second)
+		}
+		if s := c.Status(); len(s.Bottlenecks) != 0 {
+			t.Errorf("after three: %+v", s.Bottlenecks)
+		}
+		for _, wrong := range []time.Duration{-1, longestInterval + 1} {
+			if err := c.Add("h1", &Report{Host: "h1", IntervalNS: wrong.Nanoseconds()}); err == nil {
+				t.Errorf("an interval of %v is taken", wrong)
+			}
+		}
+	})
+}
+
 // has wants exactly these findings, as CODE PLACE.
 func has(t *testing.T, c *Collector, what string, want ...string) {
 	t.Helper()
@@ -192,7 +252,7 @@ func TestFindings(t *testing.T) {
 				c.Status()
 			}
 		}
-		long := c.oldest() + c.silent() + 2*time.Second
+		long := c.oldestOfAll() + c.silent() + 2*time.Second
 		via := func(port string, change func(*Row)) state {
 			return func(from, to string) Row {
 				row := idle(from, to)
@@ -435,9 +495,9 @@ func TestCollectorReload(t *testing.T) {
 func TestRing(t *testing.T) {
 	r := ring{}
 	for i := range MostChanges + 1000 {
-		r.add(change{at: uint32(i)})
+		r.add(change{at: int64(i)})
 	}
-	want := uint32(1000)
+	want := int64(1000)
 	r.each(func(c *change) {
 		if c.at != want {
 			t.Fatalf("change %d, want %d", c.at, want)

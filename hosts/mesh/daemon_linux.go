@@ -277,7 +277,7 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 		if err := wait(ctx, every); err != nil {
 			return err
 		}
-		r := Report{Format: RowsFormat, Host: m.Host.Name, Rows: m.prober.Rows(most(m.Fleet.Mesh.Interval)), Counts: m.prober.Counts()}
+		r := Report{Format: RowsFormat, Host: m.Host.Name, IntervalNS: min(m.prober.cfg.Interval, longestInterval).Nanoseconds(), Rows: m.prober.Rows(most(m.Fleet.Mesh.Interval)), Counts: m.prober.Counts()}
 		var err error
 		switch {
 		case c != nil:

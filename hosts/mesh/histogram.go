@@ -65,11 +65,11 @@ type Histogram struct {
 }
 
 // hold counts a reading for the time that it held: until the next one of the path, or until it is too old.
-func (c *Collector) hold(from, to int, path int, was *found, until uint32) {
+func (c *Collector) hold(from, to int, path int, was *found, until int64) {
 	if was.read == 0 || until <= was.read {
 		return
 	}
-	held := min(time.Duration(until-was.read)*time.Millisecond, c.oldest())
+	held := min(time.Duration(until-was.read)*time.Millisecond, c.oldest(from))
 	sig := c.signals[path%len(c.signals)]
 	key := histogramKey{from: from, to: c.prefixes[to], signal: sig, lm: was.lm}
 	if layout := c.fleet.Profile.Layout; was.lm != layout.LMNone() && was.lm != layout.LMStale() {

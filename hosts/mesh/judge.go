@@ -135,7 +135,7 @@ func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*le
 	layout := c.fleet.Profile.Layout
 	way := c.ways.between(ref.from, ref.to)
 	for k, sig := range c.signals {
-		f := c.worst(rec, k, now)
+		f := c.worst(ref.from, rec, k, now)
 		switch {
 		case f == nil || f.lm == layout.LMNone():
 			continue
@@ -350,7 +350,7 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	}
 	best := uint8(0)
 	for i, ref := range passed {
-		f := c.worst(c.pairs[ref.from][ref.to], k, now)
+		f := c.worst(ref.from, c.pairs[ref.from][ref.to], k, now)
 		if f == nil || !apart(writes, f.s) {
 			return out // one has read as little
 		}
@@ -398,7 +398,7 @@ func levelOf(l findings.Level) int {
 func (c *Collector) held(code findings.Code) time.Duration {
 	switch code {
 	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent:
-		return c.oldest() + c.silent()
+		return c.oldestOfAll() + c.silent()
 	}
 	return 0
 }

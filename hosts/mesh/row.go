@@ -32,10 +32,11 @@ type Row struct {
 
 // Report is what a host sends its collector, csig.mesh-rows/v1.
 type Report struct {
-	Format string `json:"format"`
-	Host   string `json:"host"`
-	Rows   []Row  `json:"rows"`
-	Counts Counts `json:"counts"`
+	Format     string `json:"format"`
+	Host       string `json:"host"`
+	IntervalNS int64  `json:"interval_ns"` // at which it probes its peers: of a slow link longer than the fleet file has it
+	Rows       []Row  `json:"rows"`
+	Counts     Counts `json:"counts"`
 }
 
 // RowsFormat is the Format of a Report.

@@ -105,7 +105,7 @@ func (c *Collector) Status() *Status {
 
 func (c *Collector) status(now time.Time) *Status {
 	out := &Status{
-		Format: StatusFormat, Profile: c.fleet.Profile.Name, Time: now, IntervalNS: c.fleet.Mesh.Interval.Nanoseconds(), OldestNS: c.oldest().Nanoseconds(),
+		Format: StatusFormat, Profile: c.fleet.Profile.Name, Time: now, IntervalNS: c.fleet.Mesh.Interval.Nanoseconds(), OldestNS: c.oldestOfAll().Nanoseconds(),
 		Hosts: []Host{}, States: make(map[string]int), Bottlenecks: []Bottleneck{}, Pairs: []Pair{},
 	}
 	for i, host := range c.hosts {
@@ -133,9 +133,9 @@ func (c *Collector) status(now time.Time) *Status {
 				states[rec.state()]++
 				way := c.ways.between(i, j)
 				for k, sig := range c.signals {
-					if f := c.worst(rec, k, now); f != nil {
+					if f := c.worst(i, rec, k, now); f != nil {
 						writers = way.writers(writers[:0], sig, f.lm)
-						c.limit(limiting, i, j, sig, &f.pathState, writers, now)
+						c.limit(limiting, i, j, sig, f, writers, now)
 					}
 				}
 			}
@@ -192,15 +192,15 @@ func (c *Collector) pair(from, to int, rec *record, now time.Time) Pair {
 		out.Loss = float64(bits.OnesCount64(rec.untagged.bits)) / float64(rec.untagged.n)
 	}
 	for k, sig := range c.signals {
-		if f := c.worst(rec, k, now); f != nil {
-			out.Signals = append(out.Signals, c.reading(sig, &f.pathState, from, to, now))
+		if f := c.worst(from, rec, k, now); f != nil {
+			out.Signals = append(out.Signals, c.reading(sig, f, from, to, now))
 		}
 	}
 	return out
 }
 
 // reading is a path's last one.
-func (c *Collector) reading(sig quantize.Signal, f *pathState, from, to int, now time.Time) PairReading {
+func (c *Collector) reading(sig quantize.Signal, f *found, from, to int, now time.Time) PairReading {
 	buckets := c.fleet.Profile.Signals[sig].Buckets
 	out := PairReading{Signal: sig.String(), S: f.s, Range: buckets.FormatRange(f.s), LM: f.lm, Ports: []string{}, AgeNS: c.age(f, now).Nanoseconds()}
 	switch layout := c.fleet.Profile.Layout; f.lm {
@@ -214,7 +214,7 @@ func (c *Collector) reading(sig quantize.Signal, f *pathState, from, to int, now
 	return out
 }
 
-func (c *Collector) age(f *pathState, now time.Time) time.Duration {
+func (c *Collector) age(f *found, now time.Time) time.Duration {
 	return max(0, now.Sub(c.began)-time.Duration(f.read)*time.Millisecond)
 }
 
@@ -226,7 +226,7 @@ type limitKey struct {
 }
 
 // limit counts a pair at the ports that may have written what it reads.
-func (c *Collector) limit(all map[limitKey]*Bottleneck, from, to int, sig quantize.Signal, f *pathState, ports []*port, now time.Time) {
+func (c *Collector) limit(all map[limitKey]*Bottleneck, from, to int, sig quantize.Signal, f *found, ports []*port, now time.Time) {
 	if layout := c.fleet.Profile.Layout; len(ports) == 0 || f.lm == layout.LMNone() || f.lm == layout.LMStale() || !c.limits(sig, f.s, ports[0]) {
 		return
 	}

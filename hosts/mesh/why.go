@@ -70,7 +70,7 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 			f, sig := &rec.paths[k], c.signals[k%len(c.signals)]
 			one := PathStatus{Port: k / len(c.signals), Signal: sig.String(), State: States[f.state], ExtraNS: int64(f.extra) * 1000}
 			if f.read != 0 {
-				r := c.reading(sig, &f.pathState, i, j, now)
+				r := c.reading(sig, f, i, j, now)
 				one.Reading = &r
 			}
 			out.Paths = append(out.Paths, one)
@@ -87,9 +87,9 @@ func (c *Collector) Why(from, to string) (*Why, error) {
 			return
 		}
 		sig := c.signals[int(h.path)%len(c.signals)]
-		one := Change{Time: at, Port: int(h.path) / len(c.signals), Signal: sig.String(), State: States[h.is.state], Read: h.is.read != 0, Ports: []string{}}
+		one := Change{Time: at, Port: int(h.path) / len(c.signals), Signal: sig.String(), State: States[h.state], Read: h.read, Ports: []string{}}
 		if one.Read {
-			r := c.reading(sig, &h.is, i, j, now)
+			r := c.reading(sig, &found{lm: h.lm, s: h.s}, i, j, now)
 			one.S, one.Range, one.LM, one.Ports, one.Note = r.S, r.Range, r.LM, r.Ports, r.Note
 		}
 		out.Changes = append(out.Changes, one)
