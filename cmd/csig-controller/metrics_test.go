@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // asController has this test program be the controller: it gives privileges up.
@@ -40,17 +41,6 @@ func get(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// free is a loopback address that nothing listens at.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // A controller answers for all its devices: here for two that were never given a configuration.
 func TestMetricsOfAController(t *testing.T) {
 	dir := t.TempDir()
@@ -70,7 +60,7 @@ devices:
     ports: [{name: p1, speed: 1G, lm: %d, peer: h%d}]
 `, name, filepath.Join(dir, "key"), filepath.Join(dir, "known"), i, filepath.Join(dir, name+".sock"), i+1, i)
 	}
-	file, addr := filepath.Join(dir, "fleet.yaml"), free(t)
+	file, addr := filepath.Join(dir, "fleet.yaml"), freeport.Addr(t)
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // logged is a log whose lines are looked at.
@@ -57,13 +59,7 @@ func (l *logged) entry() *logrus.Entry {
 func free(t testing.TB, n int) (addr []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		defer l.Close()
-		addr = append(addr, net.JoinHostPort("localhost", port))
+		addr = append(addr, net.JoinHostPort("localhost", strconv.Itoa(int(freeport.TCP(t)))))
 	}
 	return addr
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +26,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // asCollector has this test program be a collector: FLEET CERT KEY CA SOCKET.
@@ -112,7 +112,7 @@ type manyCost struct {
 // some and for a while more.
 func costsOf(t testing.TB, hosts int, during time.Duration) (out manyCost) {
 	t.Helper()
-	addr := free(t)
+	addr := freeport.Addr(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "fleet.yaml")
 	if err := os.WriteFile(file, []byte(manyHosts(hosts, addr)), 0o600); err != nil {
@@ -247,17 +247,6 @@ func manyRows(c *Collector) func(i, n int) []Row {
 		}
 		return out
 	}
-}
-
-// free is a loopback address that nothing listens at.
-func free(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // cpuOf is how long a process has run, in user and kernel.

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -69,12 +70,7 @@ func TestOpenFlowKeys(t *testing.T) {
 // TestOpenFlowListens: between two calls the address stays open, for a switch that dials
 // only now and then; a call that does not find it says what to check.
 func TestOpenFlowListens(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := free.Addr().String()
-	free.Close()
+	at := freeport.Addr(t)
 	_, port, _ := net.SplitHostPort(at)
 	f, err := inventory.Parse("x.yaml", fmt.Appendf(nil, openFlowFleet, "openflow", "    address: 127.0.0.1\n    management: {openflow: {plaintext: true, listen: 127.0.0.1, datapath: 0xa1, port: "+port+"}}"))
 	if err != nil {

@@ -1,7 +1,6 @@
 package all
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -20,15 +20,7 @@ func TestRemoteOpenVSwitch(t *testing.T) {
 	s := ovstest.Start(t, ovstest.Options{Dummy: true})
 	s.AddBridge("csig")
 	s.AddWire("csig", "swp1", 1)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sshd := sshtest.Start(t, sshtest.Options{Port: uint16(port)})
+	sshd := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t)})
 	d, err := Open("ovs", vendors.Config{Device: inventory.Device{Name: "vs2", Address: sshd.Address, Management: inventory.Management{
 		SSH: &sshd.Login, Own: map[string]inventory.PlatformKeys{"ovs": &ovs.Keys{Bridge: "csig", RunDir: s.Dir, Table: 100}}}}})
 	if err != nil {

@@ -18,13 +18,14 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // TestRemote drives a switch through a real sshd: its database_config.json, its
 // Redis behind a unix socket or a TCP port, and a cable that is cut.
 func TestRemote(t *testing.T) {
 	t.Parallel()
-	s := sshtest.Start(t, sshtest.Options{Port: freePort(t)})
+	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t)})
 
 	l := newLab(t, sonictest.R202311, "Ethernet0")
 	_ = l.Driver.Close()
@@ -129,7 +130,7 @@ func TestRemoteSudo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := sshtest.Start(t, sshtest.Options{Port: freePort(t), Account: &sshtest.Account{Name: "netops", Sudoers: "Defaults !fqdn\nnetops ALL=(root) ALL\n"}})
+	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t), Account: &sshtest.Account{Name: "netops", Sudoers: "Defaults !fqdn\nnetops ALL=(root) ALL\n"}})
 	secret := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(secret, []byte(sshtest.Password), 0o600); err != nil {
 		t.Fatal(err)
@@ -158,16 +159,6 @@ func TestRemoteSudo(t *testing.T) {
 	l.apply(setupOf(quantize.Draft00, "Ethernet0"))
 	l.update(vendors.PortUpdate{Port: "Ethernet0", Intents: intents(5, 21, 10, 11)})
 	l.clean()
-}
-
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return uint16(ln.Addr().(*net.TCPAddr).Port)
 }
 
 // TestReach: how a device is reached that cannot be.

@@ -2,13 +2,13 @@ package ssh
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"testing"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // TestMain runs the tests in namespaces of their own as root. An ordinary
@@ -34,12 +34,6 @@ func server(t testing.TB, extra ...string) *sshtest.Server {
 
 func serverOf(t testing.TB, o sshtest.Options) *sshtest.Server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
-	o.Port = uint16(port)
+	o.Port = freeport.TCP(t)
 	return sshtest.Start(t, o)
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // TestGuard: where two controllers are masters of a real switch one after the other, the
@@ -12,7 +14,7 @@ import (
 // own the switch any more sends nothing.
 func TestGuard(t *testing.T) {
 	s := openVSwitch(t)
-	at := freePort(t)
+	at := freeport.Addr(t)
 	_, port, _ := net.SplitHostPort(at)
 	s.Vsctl("set-controller", "br0", "ptcp:"+port+":127.0.0.1")
 	connected := func() *Conn {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // openVSwitch is a bridge that speaks OpenFlow 1.3 alone, with two ports.
@@ -20,17 +21,6 @@ func openVSwitch(t *testing.T) *ovstest.Switch {
 	s.Vsctl("add-port", "br0", "p1", "--", "set", "interface", "p1", "type=dummy", "ofport_request=1", "--",
 		"add-port", "br0", "p2", "--", "set", "interface", "p2", "type=dummy", "ofport_request=2")
 	return s
-}
-
-// freePort is an address of this machine that is not in use.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // flows are those that ovs-ofctl shows.
@@ -48,7 +38,7 @@ func flows(s *ovstest.Switch) string {
 // by ovs-ofctl, what it says of itself, and its end.
 func TestOpenVSwitch(t *testing.T) {
 	s := openVSwitch(t)
-	at := freePort(t)
+	at := freeport.Addr(t)
 	_, port, _ := net.SplitHostPort(at)
 	s.Vsctl("set-controller", "br0", "ptcp:"+port+":127.0.0.1")
 	session := open(t, Config{Connect: at, Plain: true, Datapath: 0xb0, Role: RoleMaster})
@@ -177,7 +167,7 @@ func TestOpenVSwitchDials(t *testing.T) {
 	authority := tlstest.New(t)
 	cert, key := authority.Certify("csig")
 	files := TLS{CA: authority.CA, Cert: cert, Key: key, Peer: "switch"}
-	at := freePort(t)
+	at := freeport.Addr(t)
 	var sessions []*Session
 	for _, id := range []uint64{0xb0, 0xb1} {
 		sessions = append(sessions, open(t, Config{Listen: at, TLS: files, Datapath: id}))
