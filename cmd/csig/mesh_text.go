@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/hosts/mesh"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // meshSummary is the hosts and pairs of a mesh in a line.
@@ -98,6 +99,9 @@ func readingText(r *mesh.PairReading) string {
 	case r.Note == "stale":
 		return r.Signal + " stale"
 	case r.Note == "none":
+		if sig, err := quantize.ParseSignal(r.Signal); err == nil && sig.Max() {
+			return r.Signal + " as sent: no switch has more"
+		}
 		return r.Signal + " as sent: no switch has less"
 	case len(r.Ports) == 0:
 		return fmt.Sprintf("%s %s at locator %d, of no port on the way", r.Signal, r.Range, r.LM)

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,12 @@ type state func(from, to string) Row
 
 func idle(from, to string) Row {
 	return Row{State: StateCapable, Read: true, S: 31, LM: 126, RTTNS: 1e6, Sent: 2, Tagged: 1}
+}
+
+// perFrame is testFleet with signals of single frames, which native switches measure: worse is more.
+func perFrame(t testing.TB) *inventory.Fleet {
+	t.Helper()
+	return changedFleet(t, "platform: linux", "platform: linux-ebpf", "signals: {abw: {buckets: log-100M}, abwc: {buckets: log}}", "layout: uec, signals: {abwc: {buckets: log}, pd: {buckets: log-1ms}, nqd: {buckets: log}}")
 }
 
 // tell has all hosts send rows of all their paths.
@@ -536,6 +543,92 @@ func TestHistograms(t *testing.T) {
 		}
 		if full.HeldNS[5] < 14.9e9*Ports || full.HeldNS[5] > 15e9*Ports || free.HeldNS[31] < 44e9*Ports || free.HeldNS[31] > 45e9*Ports || full.MeanS != 5 || !slices.Equal(full.Ports, []string{"leaf1:up"}) || len(free.Ports) != 0 {
 			t.Errorf("%+v\n%+v", full, free)
+		}
+	})
+}
+
+// TestSignalsOfFrames has ports delay frames: of pd and nqd more is worse, and no agent knows what its device writes.
+func TestSignalsOfFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(perFrame(t))
+		none := c.fleet.Profile.Layout.LMNone()
+		var agents []*api.Status
+		for i := range c.fleet.Devices {
+			d := &c.fleet.Devices[i]
+			s := &api.Status{Device: d.Name}
+			for j := range d.Ports {
+				s.Ports = append(s.Ports, api.Port{Port: d.Ports[j].Name, State: api.StateLive, Signals: []api.Signal{{Signal: "abwc", Bucket: 31}, {Signal: "pd"}, {Signal: "nqd"}}})
+			}
+			agents = append(agents, s)
+		}
+		// Frames wait at leaf1:up for the source ports 0 and 1, for 1 longer; at spine:down1 longer than anywhere for pd,
+		// and not at all for nqd; at leaf2:host2 hardly.
+		row := func(from, to string, port int, sig string) Row {
+			r := Row{To: to, Port: port, Signal: sig, State: StateCapable, Read: true, LM: none, Sent: 2, Tagged: 1}
+			switch {
+			case sig == "abwc":
+				r.S = 31
+			case passes(c, from, to, "leaf1:up") && port < 2:
+				r.S, r.LM = uint8(20+port), 1
+			case passes(c, from, to, "spine:down1") && sig == "pd":
+				r.S, r.LM = 30, 7
+			case passes(c, from, to, "leaf2:host2"):
+				r.S, r.LM = 2, 6
+			}
+			return r
+		}
+		for end := time.Now().Add(c.oldestOfAll() + c.Silent() + time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+			byDevice := map[string]*api.Status{}
+			for _, s := range agents {
+				byDevice[s.Device] = s
+			}
+			c.Agents(byDevice)
+			for _, from := range c.hosts {
+				r := Report{Host: from.Name}
+				for _, to := range c.hosts {
+					for k := range Ports * len(c.signals) {
+						if to != from {
+							r.Rows = append(r.Rows, row(from.Name, to.Name, k/len(c.signals), c.signals[k%len(c.signals)].String()))
+						}
+					}
+				}
+				if err := c.Add(from.Name, &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Status()
+		}
+		s := c.Status()
+		var got []string
+		for _, b := range s.Bottlenecks {
+			got = append(got, fmt.Sprint(b.Ports[0], " ", b.Signal, " ", b.S, " ", b.Pairs))
+		}
+		if want := []string{"spine:down1 pd 30 4", "leaf1:up nqd 21 4", "leaf1:up pd 21 4"}; !slices.Equal(got, want) {
+			t.Errorf("bottlenecks %q, want %q", got, want)
+		}
+		if len(s.Findings) != 0 {
+			t.Errorf("%+v", s.Findings)
+		}
+		w, err := c.Why("h1", "h4")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pd := quantize.MaxPD
+		for _, r := range w.Pair.Signals {
+			buckets := c.fleet.Profile.Signals[pd].Buckets
+			if r.Signal == "pd" && (r.S != 21 || r.Range != buckets.FormatRange(21) || !slices.Equal(r.Ports, []string{"leaf1:up"})) {
+				t.Errorf("the worst of the paths is %+v", r)
+			}
+		}
+		for _, p := range w.Paths {
+			if want := row("h1", "h4", p.Port, p.Signal); p.Reading.S != want.S || p.Reading.LM != want.LM {
+				t.Errorf("%+v, want S %d, LM %d", p, want.S, want.LM)
+			}
+		}
+		for _, h := range c.Histograms().Histograms {
+			if h.Source == "h1" && h.Destination == "10.0.4.0/24" && h.Signal == "pd" && h.LM == 1 && (math.Abs(h.MeanS-20.5) > 1e-6 || h.HeldNS[20] != h.HeldNS[21] || h.HeldNS[20] == 0) {
+				t.Errorf("%+v", h)
+			}
 		}
 	})
 }

@@ -325,8 +325,12 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 	return out
 }
 
-// written is the S that a port's agent says it writes for a signal.
+// written is the S that a port's agent says it writes for a signal. Of a frame's delay or queue no agent knows what
+// the device writes.
 func written(p *api.Port, sig quantize.Signal) (s uint8, writes bool) {
+	if !sig.Counted() {
+		return 0, false
+	}
 	i := slices.IndexFunc(p.Signals, func(g api.Signal) bool { return g.Signal == sig.String() && !g.Stale })
 	if i < 0 {
 		return 0, false

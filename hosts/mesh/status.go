@@ -58,6 +58,8 @@ type Bottleneck struct {
 	Example []string  `json:"example"` // FROM, TO of one
 	Since   time.Time `json:"since"`
 	AgeNS   int64     `json:"age_ns"` // of the newest reading
+
+	left uint8 // buckets from S to the worst one
 }
 
 // Pair is the way from one host to another.
@@ -165,7 +167,7 @@ func (c *Collector) status(now time.Time) *Status {
 		}
 	}
 	slices.SortFunc(out.Bottlenecks, func(a, b Bottleneck) int {
-		return cmp.Or(cmp.Compare(b.Pairs, a.Pairs), cmp.Compare(a.S, b.S), slices.Compare(a.Ports, b.Ports), strings.Compare(a.Signal, b.Signal))
+		return cmp.Or(cmp.Compare(b.Pairs, a.Pairs), cmp.Compare(a.left, b.left), slices.Compare(a.Ports, b.Ports), strings.Compare(a.Signal, b.Signal))
 	})
 	if out.Findings = c.judge(now); out.Findings == nil {
 		out.Findings = []Finding{}
@@ -243,6 +245,7 @@ func (c *Collector) limit(all map[limitKey]*Bottleneck, from, to int, sig quanti
 	b.AgeNS = min(b.AgeNS, c.age(f, now).Nanoseconds())
 	if b.Example == nil || sig.Worse(f.s, b.S) {
 		buckets := c.fleet.Profile.Signals[sig].Buckets
+		b.left = max(f.s, sig.WorstBucket()) - min(f.s, sig.WorstBucket())
 		b.S, b.Range, b.Example = f.s, buckets.FormatRange(f.s), []string{c.hosts[from].Name, c.hosts[to].Name}
 	}
 }
