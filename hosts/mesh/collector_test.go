@@ -577,7 +577,7 @@ func TestSignalsOfFrames(t *testing.T) {
 			}
 			return r
 		}
-		for end := time.Now().Add(c.oldestOfAll() + c.Silent() + time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+		for end := time.Now().Add(c.oldestOfAll() + c.silent() + time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 			byDevice := map[string]*api.Status{}
 			for _, s := range agents {
 				byDevice[s.Device] = s
