@@ -8,7 +8,9 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,6 +43,7 @@ type clos struct {
 	loadMAC  map[string]net.HardwareAddr
 	closShape
 	ovs map[string]*ovstest.Switch // leaves, where ecmp
+	ca  *tlstest.Authority
 }
 
 // closShape is what a fabric has: hosts per leaf have addresses of IPv4, or of IPv6; leaves are the kernel's, or
@@ -55,6 +58,7 @@ type closHost struct {
 	node          *fabric.Node
 	nic           *fabric.Port
 	leaf          string
+	run           *agent // its csig mesh run; only its log and process
 }
 
 // closSpeed is what the fleet file says of every port; no port is that slow.
@@ -213,18 +217,39 @@ func (c *clos) startAgents() {
 // startMesh has every host probe the others; the first one collects, by a fleet file that is changed.
 func (c *clos) startMesh(changed *strings.Replacer) {
 	c.t.Helper()
-	ca := tlstest.New(c.t)
 	for i, h := range c.hosts {
-		file := filepath.Join(c.dir, h.name+".yaml")
-		cert, key := ca.Certify(h.name)
-		writeFile(c.t, file, []byte(strings.Replace(c.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: eth0,", 1)))
-		args := []string{"mesh", "run", "-i", file, "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA}
 		if i == 0 {
-			writeFile(c.t, file, []byte(changed.Replace(string(readFile(c.t, file)))))
-			args = append(args, "--collect", "--agents", "--socket", c.socket())
+			c.startHost(h, changed)
+		} else {
+			c.startHost(h, strings.NewReplacer())
 		}
-		launchIn(c.t, h.node.Command(csig, args...), c.socket())
 	}
+}
+
+// meshFile writes the fleet file of a host, changed.
+func (c *clos) meshFile(h *closHost, changed *strings.Replacer) (file string) {
+	c.t.Helper()
+	file = filepath.Join(c.dir, h.name+".yaml")
+	text := strings.Replace(c.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: eth0,", 1)
+	writeFile(c.t, file+".new", []byte(changed.Replace(text)))
+	if err := os.Rename(file+".new", file); err != nil {
+		c.t.Fatal(err)
+	}
+	return file
+}
+
+// startHost has a host probe the others.
+func (c *clos) startHost(h *closHost, changed *strings.Replacer) {
+	c.t.Helper()
+	if c.ca == nil {
+		c.ca = tlstest.New(c.t)
+	}
+	cert, key := c.ca.Certify(h.name)
+	args := []string{"mesh", "run", "-i", c.meshFile(h, changed), "--tls-cert", cert, "--tls-key", key, "--tls-ca", c.ca.CA}
+	if h == c.hosts[0] {
+		args = append(args, "--collect", "--agents", "--socket", c.socket(), "--tls-read", "ops.example.net")
+	}
+	h.run = launchIn(c.t, h.node.Command(csig, args...), c.socket())
 }
 
 func (c *clos) socket() string { return filepath.Join(c.dir, "mesh.sock") }
@@ -507,5 +532,85 @@ func TestLongMeshOverIPv6(t *testing.T) {
 		})
 	}) {
 		t.Errorf("%+v", s.Findings)
+	}
+}
+
+// TestLongMeshReloads has the fleet file of hosts that probe each other change: one joins, a mistake is refused, and
+// the key is another one. Nothing is started again.
+func TestLongMeshReloads(t *testing.T) {
+	t.Parallel()
+	c := newClos(t, closShape{leaves: 1, spines: 1, each: 3})
+	nothing := strings.NewReplacer()
+	states := func(what string, pairs int, of map[string]int) {
+		t.Helper()
+		var s *mesh.Status
+		if !within(patience, func() bool {
+			if s = c.status(); s == nil {
+				return false
+			}
+			for state, n := range of {
+				if s.States[state] != n {
+					return false
+				}
+			}
+			return len(s.Hosts)*(len(s.Hosts)-1) == pairs
+		}) {
+			t.Fatalf("%s: %+v", what, s)
+		}
+	}
+	third := regexp.MustCompile(`(?m)^  - \{name: h3,.*\n`).FindString(c.text)
+	without := strings.NewReplacer(third, "  - {name: h3}\n") // no address: it takes no part
+	for _, h := range c.hosts[:2] {
+		c.startHost(h, without)
+	}
+	states("two hosts", 2, map[string]int{mesh.StateCapable: 2})
+	why := func() (w mesh.Why) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(exits(t, 0, c.hosts[0].node.Command(csig, "mesh", "why", "h1", "h2", "--socket", c.socket(), "--json"))), &w); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	first := why().Changes[0]
+
+	c.startHost(c.hosts[2], nothing)
+	c.meshFile(c.hosts[1], nothing)
+	c.meshFile(c.hosts[0], nothing)
+	states("a third one joins", 6, map[string]int{mesh.StateCapable: 6})
+	if w := why(); !w.Changes[0].Time.Equal(first.Time) {
+		t.Errorf("the history of two hosts that stay began at %v, and is now since %v", first.Time, w.Changes[0].Time)
+	}
+
+	file := c.meshFile(c.hosts[0], strings.NewReplacer("interval: 250ms", "interval: never"))
+	if !within(patience, func() bool {
+		return strings.Contains(c.hosts[0].run.log.String(), "not reloaded: the mesh stays as it is")
+	}) {
+		t.Errorf("the log has no mistake of %s", file)
+	}
+	states("a mistake", 6, map[string]int{mesh.StateCapable: 6})
+	if log := c.hosts[0].run.log.String(); !strings.Contains(log, file+":") {
+		t.Errorf("the log has no place of the mistake:\n%s", log)
+	}
+
+	writeFile(t, filepath.Join(c.dir, "other.key"), []byte("another key of the same mesh\n"))
+	another := strings.NewReplacer("mesh.key", "other.key", "interval: 250ms", "interval: 500ms")
+	c.meshFile(c.hosts[0], another)
+	states("one has another key", 6, map[string]int{mesh.StateUnreachable: 4, mesh.StateCapable: 2})
+	c.meshFile(c.hosts[1], another)
+	c.meshFile(c.hosts[2], another)
+	states("all have it", 6, map[string]int{mesh.StateCapable: 6})
+	if s := c.status(); s.IntervalNS != 5e8 {
+		t.Errorf("the interval is %v", time.Duration(s.IntervalNS))
+	}
+
+	// From another machine the collector answers a certificate that --tls-read names, and no other.
+	for name, code := range map[string]int{"ops.example.net": 0, "h2": 1} {
+		cert, key := c.ca.Certify(name)
+		file := filepath.Join(c.dir, "remote.yaml")
+		writeFile(t, file, []byte(strings.Replace(c.text, `:9918"}`, fmt.Sprintf(`:9918", tls: {ca: %s, cert: %s, key: %s}}`, c.ca.CA, cert, key), 1)))
+		out := exits(t, code, c.hosts[1].node.Command(csig, "mesh", "status", "-i", file))
+		if want := map[int]string{0: "mesh clos: 3 of 3 hosts live", 1: "(--tls-read)"}[code]; !strings.Contains(out, want) {
+			t.Errorf("csig mesh status of %s: %s", name, out)
+		}
 	}
 }

@@ -163,10 +163,17 @@ type Mesh struct {
 	Port      uint16        `key:"port" is:"port" default:"9917" doc:"UDP, of all hosts; 9917 unless given."`
 	Interval  time.Duration `key:"interval" range:"100ms 1m" default:"1s" doc:"A host probes each of its peers once in this time; 1s unless given."`
 	Collector string        `key:"collector" is:"line 300" doc:"Where the hosts send what they find, as ADDRESS:PORT: a csig-controller with --mesh, or one of them with --collect."`
+	TLS       TLS           `key:"tls" without:"insecure_skip_verify" hash:"late" doc:"The certificates with which csig mesh status asks the collector from another machine."`
 }
 
-// Check wants a port with the collector's address.
+// Check wants a port with the collector's address, and with tls all of it.
 func (k *Mesh) Check(m Mapping) {
+	if m.Has("tls") {
+		m.needToo("tls", "where csig mesh status asks, e.g. collector: 192.0.2.7:9918", "collector")
+	}
+	if m.Has("tls") && (k.TLS.CA == "" || k.TLS.Cert == "" || k.TLS.Key == "") && m.r.mistakes() == m.before {
+		m.WrongValue("tls", "the collector has to know who asks", "tls: want ca, cert and key")
+	}
 	if k.Collector == "" {
 		return
 	}

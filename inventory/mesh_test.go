@@ -12,14 +12,14 @@ func TestMesh(t *testing.T) {
   - {name: "gpu-[1-2]", csig: true, address: "192.0.2.[8-9]"}
   - {name: old, address: 2001:db8::7}
   - h1
-mesh: {key: {command: [pass, mesh]}, collector: "[2001:db8::7]:9918"}
+mesh: {key: {command: [pass, mesh]}, collector: "[2001:db8::7]:9918", tls: {ca: /ca.pem, cert: /ops.pem, key: /ops.key, server_name: c1}}
 `)
 	for name, want := range map[string]string{"gpu-1": "192.0.2.8", "gpu-2": "192.0.2.9", "old": "2001:db8::7", "h1": ""} {
 		if h, known := f.Host(name); !known || h.Address != want {
 			t.Errorf("%s: %+v, want the address %q", name, h, want)
 		}
 	}
-	if m := f.Mesh; m == nil || m.Port != 9917 || m.Interval != time.Second || m.Collector != "[2001:db8::7]:9918" || m.Key.Command[1] != "mesh" {
+	if m := f.Mesh; m == nil || m.Port != 9917 || m.Interval != time.Second || m.Collector != "[2001:db8::7]:9918" || m.Key.Command[1] != "mesh" || m.TLS != (TLS{CA: "/ca.pem", Cert: "/ops.pem", Key: "/ops.key", ServerName: "c1"}) {
 		t.Errorf("mesh: %+v", m)
 	}
 	if s := f.WithoutArguments().Mesh.Key.Command[1]; s == "mesh" || f.Mesh.Key.Command[1] != "mesh" {

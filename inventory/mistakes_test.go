@@ -333,6 +333,8 @@ var mistakes = []struct {
 	{"mesh without a key", []string{"", good + "mesh: {}\n"}},
 	{"mesh key in the file", []string{"", good + "mesh: {key: s3cret}\n"}},
 	{"collector without a port", []string{"", good + "mesh: {key: {env: KEY}, collector: 192.0.2.7}\n"}},
+	{"tls of a mesh without a collector", []string{"", good + "mesh: {key: {env: KEY}, tls: {ca: /ca.pem, cert: /c.pem, key: /c.key}}\n"}},
+	{"tls of a mesh without a certificate", []string{"", good + "mesh: {key: {env: KEY}, collector: \"192.0.2.7:9918\", tls: {ca: /ca.pem}}\n"}},
 	{"mesh that is too fast", []string{"", good + "mesh: {key: {env: KEY}, interval: 1ms}\n"}},
 	{"host's address is a name", []string{"", good + "hosts: [{name: h1, address: h1.example.net}]\n"}},
 	{"one address for two hosts", []string{"", good + "hosts: [{name: 'h[1-2]', address: 192.0.2.1}]\n"}},

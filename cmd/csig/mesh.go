@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ import (
 func newMesh() *cobra.Command {
 	return group("mesh", "Hosts probe each other, and name the bottlenecks between them", `  csig mesh run -i fleet.yaml
   csig mesh status
-  csig mesh why h1 h6`, newMeshRun(), newMeshStatus(), newMeshWhy())
+  csig mesh why h1 h6`, newMeshRun(), newMeshStatus(), newMeshWhy(), newMeshHistograms())
 }
 
 // meshSocket is where a collector answers unless --socket says otherwise.
@@ -111,24 +112,30 @@ func newMeshStatus() *cobra.Command {
 		Short: "Show the bottlenecks, by how many pairs of hosts they limit",
 		Long: `Show which egress ports limit how many pairs of hosts, and what is wrong between
 them. A port limits a pair where at most half of its speed is left. The collector
-is the csig mesh run --collect of this machine, or the csig-controller --mesh.
+is the csig mesh run --collect of this machine, or the csig-controller --mesh; with -i
+the one that the fleet file names, on any machine, by the certificates of its mesh: tls.
 
 --check prints one line for a monitoring system: 0 nothing is wrong, 1 warnings, or a
 host is silent, 2 errors, or no collector answers, 3 unknown. Bottlenecks are no fault.`,
 		Example: `  csig mesh status
   csig mesh status --watch
+  csig mesh status -i fleet.yaml
   csig mesh status --matrix
   csig mesh status --check
   csig mesh status --json | jq '.bottlenecks[0].ports'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := o.where()
+			if err != nil {
+				return err
+			}
 			if check {
-				return checkMesh(cmd, &o)
+				return checkMesh(cmd, &o, at)
 			}
 			screen := newScreen(cmd.OutOrStdout())
 			for {
 				s := new(mesh.Status)
-				if err := askMesh(cmd.Context(), o.socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }); err != nil {
+				if err := at.ask(cmd.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }); err != nil {
 					return err
 				}
 				err := error(nil)
@@ -150,7 +157,7 @@ host is silent, 2 errors, or no collector answers, 3 unknown. Bottlenecks are no
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
+	o.addWhere(cmd)
 	f.BoolVar(&watch, "watch", false, "show it again each second, until interrupted")
 	f.BoolVar(&check, "check", false, "print one line, and exit with 0, 1, 2 or 3 as monitoring plugins do")
 	f.BoolVar(&matrix, "matrix", false, fmt.Sprintf("show every pair, too, of up to %d hosts", mesh.MostMatrix))
@@ -169,9 +176,9 @@ type meshCheck struct {
 	Status *mesh.Status `json:"status"` // null where no collector answered
 }
 
-func checkMesh(cmd *cobra.Command, o *meshOptions) error {
+func checkMesh(cmd *cobra.Command, o *meshOptions, at *meshCollector) error {
 	s := new(mesh.Status)
-	err := askMesh(cmd.Context(), o.socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+	err := at.ask(cmd.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
 	out := meshCheck{Format: "csig.mesh-check/v1", Status: s}
 	switch {
 	case errors.Is(err, errNoCollector):
@@ -225,21 +232,121 @@ func newMeshWhy() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := o.where()
+			if err != nil {
+				return err
+			}
 			w := new(mesh.Why)
 			path := mesh.WhyPath + "?" + url.Values{"from": args[:1], "to": args[1:]}.Encode()
-			if err := askMesh(cmd.Context(), o.socket, path, w, func() (string, string) { return w.Format, mesh.WhyFormat }); err != nil {
+			if err := at.ask(cmd.Context(), path, w, func() (string, string) { return w.Format, mesh.WhyFormat }); err != nil {
 				return err
 			}
 			if o.json {
 				return printJSON(cmd.OutOrStdout(), w)
 			}
-			_, err := io.WriteString(cmd.OutOrStdout(), meshWhyText(w))
+			_, err = io.WriteString(cmd.OutOrStdout(), meshWhyText(w))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
+	o.addWhere(cmd)
 	addJSON(cmd, &o.json)
 	return cmd
+}
+
+// meshMinuteLook is how often csig mesh histograms --watch looks whether a minute is over.
+const meshMinuteLook = 10 * time.Second
+
+func newMeshHistograms() *cobra.Command {
+	var o meshOptions
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "histograms",
+		Short: "Print for how long paths had each S in the last whole minute, as a line of JSON",
+		Long: `Print for how long the paths from each host to each prefix had each S of each locator,
+in the last minute of the collector that is over: one JSON object in one line.
+
+--watch prints a line for each minute when it is over. A minute that the collector
+began later than the one before ended shows as a gap between until and from.`,
+		Example: `  csig mesh histograms | jq '.histograms[] | select(.ports == ["leaf1:swp49"])'
+  csig mesh histograms --watch >> mesh.jsonl`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := o.where()
+			if err != nil {
+				return err
+			}
+			return at.minutes(cmd.Context(), cmd.OutOrStdout(), watch)
+		},
+	}
+	o.addWhere(cmd)
+	cmd.Flags().BoolVar(&watch, "watch", false, "print each minute when it is over, until interrupted")
+	return cmd
+}
+
+// minutes prints the last minute that is over; with watch each one that comes, until ctx ends.
+func (c *meshCollector) minutes(ctx context.Context, w io.Writer, watch bool) error {
+	var last time.Time
+	for {
+		h := new(mesh.Histograms)
+		if err := c.ask(ctx, mesh.HistogramsPath, h, func() (string, string) { return h.Format, mesh.HistogramsFormat }); err != nil {
+			return err
+		}
+		if !watch || h.Until.After(h.From) && !h.Until.Equal(last) { // before the first minute is over it has no length
+			last = h.Until
+			if err := printLine(w, h); err != nil {
+				return err
+			}
+		}
+		if !watch {
+			return nil
+		}
+		if err := vendors.Wait(ctx, meshMinuteLook); err != nil {
+			return err
+		}
+	}
+}
+
+// addWhere adds the flags that say where the collector is.
+func (o *meshOptions) addWhere(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
+	cmd.Flags().StringVarP(&o.file, "inventory", "i", "", "fleet file: ask the collector that its mesh names, over TLS")
+	cmd.MarkFlagsMutuallyExclusive("socket", "inventory")
+}
+
+// meshCollector is where a collector answers.
+type meshCollector struct {
+	name, url string
+	hint      string // where it does not
+	transport http.Transport
+}
+
+// where is the collector that is to be asked.
+func (o *meshOptions) where() (*meshCollector, error) {
+	if o.file == "" {
+		return &meshCollector{
+			name: o.socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
+			transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, "unix", o.socket)
+			}},
+		}, nil
+	}
+	f, err := inventory.Load(o.file)
+	if err != nil {
+		return nil, err
+	}
+	if f.Mesh == nil || f.Mesh.TLS.Cert == "" {
+		return nil, fmt.Errorf("%s does not say how to reach the collector: add to its mesh tls: {ca: /PATH, cert: /PATH, key: /PATH}, with a certificate whose name is in the collector's --tls-read", f.Path)
+	}
+	t := f.Mesh.TLS
+	conf, err := api.TLSFiles{Cert: t.Cert, Key: t.Key, CA: t.CA}.Client(cmp.Or(t.ServerName, mesh.CollectorName(f)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: mesh: tls: %w", f.Path, err)
+	}
+	return &meshCollector{
+		name: f.Mesh.Collector, url: "https://" + f.Mesh.Collector, hint: "both ends need valid certificates: mesh: tls of the fleet file has csig's and the authorities of the collector's, and server_name the name in it",
+		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, TLSClientConfig: conf},
+	}, nil
 }
 
 var errNoCollector = errors.New("no collector answers")
@@ -249,39 +356,36 @@ const (
 	meshWait      = 10 * time.Second
 )
 
-// askMesh asks the collector at a socket; formats are the answer's own and the one that is wanted.
-func askMesh(ctx context.Context, socket, path string, to any, formats func() (is, want string)) error {
+// ask asks the collector; formats are the answer's own and the one that is wanted.
+func (c *meshCollector) ask(ctx context.Context, path string, to any, formats func() (is, want string)) error {
 	ctx, cancel := context.WithTimeout(ctx, meshWait)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://mesh"+path, nil)
+	client := http.Client{Transport: &c.transport}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
 		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w at %s (%w): csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket", errNoCollector, socket, errors.Unwrap(err))
+		return fmt.Errorf("%w at %s (%w): %s", errNoCollector, c.name, errors.Unwrap(err), c.hint)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMeshAnswer+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("the collector at %s: %w", socket, err)
+		return fmt.Errorf("the collector at %s: %w", c.name, err)
 	case len(text) > maxMeshAnswer:
-		return fmt.Errorf("the collector at %s answers with more than %d MiB", socket, maxMeshAnswer>>20)
+		return fmt.Errorf("the collector at %s answers with more than %d MiB", c.name, maxMeshAnswer>>20)
 	case resp.StatusCode != http.StatusOK:
 		var refused api.Error
 		if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
 			return errors.New(untrusted.Text(refused.Message, 500))
 		}
-		return fmt.Errorf("the collector at %s answers %s", socket, resp.Status)
+		return fmt.Errorf("the collector at %s answers %s", c.name, resp.Status)
 	}
 	err = json.Unmarshal(text, to)
 	if is, want := formats(); err != nil || is != want {
-		return fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", socket, want)
+		return fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", c.name, want)
 	}
 	return nil
 }

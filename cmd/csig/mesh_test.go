@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // meshOf is a collector of examples/mesh.yaml, to which hosts have told what they read: what passes a port has
@@ -124,6 +129,62 @@ func TestMeshPage(t *testing.T) {
 	}
 }
 
+// TestMeshMinutes prints each whole minute once, as a line; without --watch the last one, whatever there is.
+func TestMeshMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		collector := meshOf(t, nil, func(string, string) bool { return false })
+		ln := memnet.Listen("collector:80")
+		server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != mesh.HistogramsPath {
+				http.NotFound(w, r)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(collector.Histograms())
+		})}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(ln) }()
+		at := meshCollector{name: "collector", url: "http://collector", transport: http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
+		lines := func(b *bytes.Buffer) (all []mesh.Histograms) {
+			for line := range strings.Lines(b.String()) {
+				var h mesh.Histograms
+				if err := json.Unmarshal([]byte(line), &h); err != nil || h.Format != mesh.HistogramsFormat {
+					t.Fatalf("%v: %s", err, line)
+				}
+				all = append(all, h)
+			}
+			return all
+		}
+		var once, watched bytes.Buffer
+		if err := at.minutes(t.Context(), &once, false); err != nil {
+			t.Fatal(err)
+		}
+		if all := lines(&once); len(all) != 1 || !all[0].Until.Equal(all[0].From) || len(all[0].Histograms) != 0 {
+			t.Errorf("in the first minute: %+v", all)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+30*time.Second)
+		defer cancel()
+		if err := at.minutes(ctx, &watched, true); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		all := lines(&watched)
+		for i, h := range all {
+			if long := h.Until.Sub(h.From); long < time.Minute || long > time.Minute+meshMinuteLook || i > 0 && !h.From.Equal(all[i-1].Until) || (len(h.Histograms) > 0) != (i == 0) {
+				t.Errorf("line %d is from %v until %v, with %d histograms", i+1, h.From, h.Until, len(h.Histograms))
+			}
+		}
+		if len(all) != 5 {
+			t.Errorf("%d lines in five minutes and a half", len(all))
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		if err := at.minutes(t.Context(), &once, true); !errors.Is(err, errNoCollector) {
+			t.Errorf("without a collector: %v", err)
+		}
+	})
+}
+
 func runIn(dir string, args []string) (out, errOut string, code int) {
 	var stdout, stderr bytes.Buffer
 	code = csigHere(dir, nil, args, &stdout, &stderr)
@@ -163,6 +224,16 @@ func TestMeshCommands(t *testing.T) {
 		_, errOut, code := runIn(dir, append([]string{"mesh", "run", "-i", file(row.text)}, row.args...))
 		if code != 1 || !strings.Contains(errOut, row.want) {
 			t.Errorf("%s: exit code %d, %s", row.what, code, errOut)
+		}
+	}
+	with := strings.Replace(string(example), "  collector: 10.0.1.1:9918", "  tls: {ca: /none.pem, cert: /none.pem, key: /none.key}\n  collector: 10.0.1.1:9918", 1)
+	for text, want := range map[string]string{
+		string(example): "does not say how to reach the collector: add to its mesh tls: {ca: /PATH", with: "mesh: tls: certificate /none.pem with key /none.key",
+		local[:strings.Index(local, "mesh:\n")]: "does not say how to reach the collector",
+	} {
+		_, errOut, code := runIn(dir, []string{"mesh", "why", "gpu-1", "gpu-2", "-i", file(text)})
+		if code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("exit code %d, %s", code, errOut)
 		}
 	}
 	_, errOut, code := runIn(dir, []string{"mesh", "status", "--socket", filepath.Join(dir, "none.sock")})

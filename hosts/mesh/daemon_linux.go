@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -264,7 +263,7 @@ func (cfg *DaemonConfig) replace(before *membership, m Member) (*membership, err
 func (m *membership) report(ctx context.Context, c *Collector, reported func()) error {
 	var client *http.Client
 	if c == nil && m.Fleet.Mesh.Collector != "" && m.cfg.TLS.Cert != "" {
-		tls, err := m.cfg.TLS.Client(collectorName(m.Fleet))
+		tls, err := m.cfg.TLS.Client(CollectorName(m.Fleet))
 		if err != nil {
 			return err
 		}
@@ -290,17 +289,6 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 		}
 		reported()
 	}
-}
-
-// collectorName is the name in the collector's certificate: that of a host where it is one of the mesh.
-func collectorName(f *inventory.Fleet) string {
-	name, _, _ := net.SplitHostPort(f.Mesh.Collector)
-	for i := range f.Hosts {
-		if f.Hosts[i].Address == name {
-			return f.Hosts[i].Name
-		}
-	}
-	return name
 }
 
 func send(ctx context.Context, client *http.Client, addr string, r *Report) error {

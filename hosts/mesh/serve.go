@@ -192,3 +192,14 @@ func CollectorPort(f *inventory.Fleet) string {
 	_, port, _ := net.SplitHostPort(f.Mesh.Collector)
 	return port
 }
+
+// CollectorName is the name in the collector's certificate: that of a host where it is one of the mesh.
+func CollectorName(f *inventory.Fleet) string {
+	name, _, _ := net.SplitHostPort(f.Mesh.Collector)
+	for i := range f.Hosts {
+		if f.Hosts[i].Address == name {
+			return f.Hosts[i].Name
+		}
+	}
+	return name
+}
