@@ -14,6 +14,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/csig-agent/csig/hosts/mesh"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables of docs/operations.md")
@@ -60,6 +62,9 @@ func unknown(expr string) (list []string) {
 		if f.kind == dto.MetricType_HISTOGRAM {
 			names[f.name+"_bucket"], names[f.name+"_sum"], names[f.name+"_count"] = true, true, true
 		}
+	}
+	for _, m := range mesh.MetricNames {
+		names[m[0]] = true
 	}
 	for _, name := range regexp.MustCompile(`\bcsig_\w+`).FindAllString(expr, -1) {
 		if !names[name] {
