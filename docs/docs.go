@@ -16,6 +16,7 @@ const (
 	Junos      = At + "junos.md"
 	Legacy     = At + "legacy.md"
 	Linux      = At + "linux.md"
+	Mesh       = At + "mesh.md"
 	NXOS       = At + "nxos.md"
 	OpenConfig = At + "openconfig.md"
 	OpenFlow   = At + "openflow.md"

@@ -11,6 +11,7 @@ import (
 type demoOptions struct {
 	duration, interval time.Duration
 	native, mixed      bool
+	mesh               bool
 	nativeInterval     time.Duration
 	json               bool
 	pcap, svg          string
@@ -35,10 +36,14 @@ the summary and --svg have the ages of both kinds of signals beside each other. 
 switch wrote is compared with a record of every frame, in the intervals that its own data
 plane closed. Both need root, outside any user namespace.
 
+With --mesh four hosts probe each other instead (csig mesh run), and the demo shows what csig
+mesh status prints while the load moves: which port limits how many pairs of hosts.
+
 It needs no privilege else where the kernel lets users make namespaces, touches no
 interface of this machine, and leaves nothing behind.`,
 		Example: `  csig demo
   csig demo --duration 30s --interval 50ms
+  csig demo --mesh
   csig demo --mixed --svg ages.svg
   csig demo --native --native-interval 10ms
   csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
@@ -54,14 +59,18 @@ interface of this machine, and leaves nothing behind.`,
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice)")
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice, with --mesh once)")
 	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents, 10ms to 10s")
 	f.BoolVar(&o.native, "native", false, "all switches measure, compare and replace in their kernels")
 	f.BoolVar(&o.mixed, "mixed", false, "the second switch does, the others have agents that rewrite rules")
+	f.BoolVar(&o.mesh, "mesh", false, "hosts probe each other, and name the ports that limit them")
 	f.DurationVar(&o.nativeInterval, "native-interval", time.Millisecond, "averaging window Δt of native switches, 100us to 10s")
-	cmd.MarkFlagsMutuallyExclusive("native", "mixed")
+	cmd.MarkFlagsMutuallyExclusive("native", "mixed", "mesh")
 	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this new file")
 	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this new file")
 	addJSON(cmd, &o.json)
+	for _, of := range []string{"pcap", "svg", "json"} { // of the probes from h1 to h2
+		cmd.MarkFlagsMutuallyExclusive("mesh", of)
+	}
 	return cmd
 }

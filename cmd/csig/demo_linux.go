@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/integration/demo"
 	"github.com/csig-agent/csig/integration/fabric"
 )
@@ -53,16 +55,23 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case o.mixed:
 		opts.Native, opts.NativeDt = []string{"s2"}, o.nativeInterval
 	}
-	if opts.Duration == 0 {
+	switch {
+	case opts.Duration == 0 && o.mesh:
+		opts.Duration = demo.MeshDuration(o.interval)
+	case opts.Duration == 0:
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}
-	if s := newScreen(live); s.terminal() {
+	s := newScreen(live)
+	if s.terminal() {
 		// A broken terminal must not end a run that also writes files.
 		opts.Redraw = func(lines []string) { _ = s.redraw("", lines) }
 		resized := make(chan os.Signal, 1)
 		signal.Notify(resized, unix.SIGWINCH)
 		defer signal.Stop(resized)
 		opts.Resized = resized
+	}
+	if o.mesh {
+		return runMeshDemo(cmd, opts, s)
 	}
 	// Files are opened first: a run that cannot be written down is no use.
 	create := func(flag, name string) (*os.File, error) {
@@ -106,5 +115,25 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "Next: csig assess tells what this machine can do, and changes nothing.\nSwitches that run no csig, on this machine: %s\n", docs.Legacy)
+	return err
+}
+
+func runMeshDemo(cmd *cobra.Command, opts demo.Options, s *screen) error {
+	out := cmd.OutOrStdout()
+	res, err := demo.RunMesh(cmd.Context(), demo.MeshOptions{
+		Options: opts,
+		Ask: func(ctx context.Context, socket string) (*mesh.Status, error) {
+			s := new(mesh.Status)
+			return s, askMesh(ctx, socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+		},
+		Text: func(status *mesh.Status) string { return meshText(status, s.columns(), false) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := res.WriteText(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Next: a mesh of your own hosts: %s\n", docs.Mesh)
 	return err
 }

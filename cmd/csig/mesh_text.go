@@ -59,7 +59,7 @@ func meshText(s *mesh.Status, columns int, matrix bool) string {
 		}
 		_ = tw.Flush()
 		if last {
-			b.WriteString("\nAt a last hop another path does not help: fewer senders, or another place of the work does.\n")
+			b.WriteString("\n" + wrap("At a last hop another path does not help: fewer senders, or another place of the work does.", columns, 0))
 		}
 	}
 	if matrix {

@@ -16,16 +16,41 @@ import (
 	"github.com/csig-agent/csig/inventory"
 )
 
-// proc is one csig agent, a process of its own inside its switch.
-type proc struct {
-	hop    *hop
-	cmd    *fabric.Cmd
-	client *api.Client
-	log    string // path of its log
-	judge  *watcher
+// child is a csig inside a switch or a host, a process of its own.
+type child struct {
+	name string // for messages
+	cmd  *fabric.Cmd
+	log  string // path of its log
 
 	ended chan struct{}
 	err   error // after ended
+}
+
+// startChild starts one; its log goes to a new file.
+func startChild(name, logFile string, cmd *fabric.Cmd) (*child, error) {
+	c := &child{name: name, cmd: cmd, log: logFile, ended: make(chan struct{})}
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// proc is one csig agent.
+type proc struct {
+	*child
+	hop    *hop
+	client *api.Client
+	judge  *watcher
 
 	mu      sync.Mutex
 	history []programmed
@@ -68,22 +93,11 @@ func startAgent(exe, dir string, fleet *inventory.Fleet, h *hop) (*proc, error) 
 		return nil, err
 	}
 	socket := filepath.Join(dir, h.device.Name+".sock")
-	p := &proc{hop: h, client: api.NewClient(socket), log: filepath.Join(dir, h.device.Name+".log"), ended: make(chan struct{})}
-	log, err := os.Create(p.log)
+	c, err := startChild("agent of "+h.device.Name, filepath.Join(dir, h.device.Name+".log"), h.node.Command(exe, "agent", "-i", file, "--socket", socket))
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	p.cmd = h.node.Command(exe, "agent", "-i", file, "--socket", socket)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("agent of %s: %w", h.device.Name, err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
+	return &proc{child: c, hop: h, client: api.NewClient(socket)}, nil
 }
 
 // ready waits until the agent has programmed a measured value.
@@ -100,7 +114,7 @@ func (p *proc) ready(ctx context.Context) error {
 		case <-p.ended:
 			return p.died()
 		case <-ctx.Done():
-			return fmt.Errorf("agent of %s did not get going: %w%s", p.hop.device.Name, context.Cause(ctx), p.logTail())
+			return fmt.Errorf("%s did not get going: %w%s", p.name, context.Cause(ctx), p.logTail())
 		}
 	}
 }
@@ -118,7 +132,7 @@ func (p *proc) follow(ctx context.Context) error {
 	case <-p.ended:
 		return p.died()
 	default:
-		return fmt.Errorf("agent of %s: %w", p.hop.device.Name, err)
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 }
 
@@ -176,36 +190,41 @@ func (p *proc) source(at time.Time, sig int, s int) (time.Time, bool) {
 // stop ends the agent as a service manager does.
 func (p *proc) stop() error {
 	p.client.Close()
+	return p.child.stop()
+}
+
+// stop ends the process as a service manager does.
+func (c *child) stop() error {
 	select {
-	case <-p.ended:
-		return p.died()
+	case <-c.ended:
+		return c.died()
 	default:
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("agent of %s: %w", p.hop.device.Name, err)
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	select {
-	case <-p.ended:
+	case <-c.ended:
 	case <-time.After(30 * time.Second):
-		return errors.Join(fmt.Errorf("agent of %s does not end%s", p.hop.device.Name, p.logTail()), p.cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("%s does not end%s", c.name, c.logTail()), c.cmd.Process.Kill())
 	}
-	if p.err != nil {
-		return p.died()
+	if c.err != nil {
+		return c.died()
 	}
 	return nil
 }
 
-func (p *proc) died() error {
-	err := p.err
+func (c *child) died() error {
+	err := c.err
 	if err == nil {
 		err = errors.New("without an error")
 	}
-	return fmt.Errorf("agent of %s ended: %w%s", p.hop.device.Name, err, p.logTail())
+	return fmt.Errorf("%s ended: %w%s", c.name, err, c.logTail())
 }
 
-// logTail is the end of the agent's log, for an error message.
-func (p *proc) logTail() string {
-	b, err := os.ReadFile(p.log)
+// logTail is the end of the log, for an error message.
+func (c *child) logTail() string {
+	b, err := os.ReadFile(c.log)
 	if err != nil || len(b) == 0 {
 		return ""
 	}

@@ -34,10 +34,11 @@ type path struct {
 	fabric.Fabric
 	sender, receiver *fabric.Port
 	hops             []*hop
+	hosts            map[string]*fabric.Port // network cards, by the host's name
 }
 
 func buildPath(fleet *inventory.Fleet) (*path, error) {
-	p := new(path)
+	p := &path{hosts: make(map[string]*fabric.Port)}
 	if err := p.build(fleet); err != nil {
 		return nil, errors.Join(fmt.Errorf("building the fabric: %w", err), p.Close())
 	}
@@ -103,11 +104,12 @@ func (p *path) build(fleet *inventory.Fleet) error {
 		if err != nil {
 			return err
 		}
-		h.sink = nic.MAC
+		h.sink, p.hosts[sink.Name()] = nic.MAC, nic
 		if err := errors.Join(h.node.Forward(h.sink, h.egress), next.Forward(h.sink, out)); err != nil {
 			return err
 		}
 	}
+	p.hosts["h1"], p.hosts["h2"] = p.sender, p.receiver
 	return nil
 }
 

@@ -74,11 +74,8 @@ func DefaultDuration(interval time.Duration) time.Duration {
 // must be called inside namespaces of its own (fabric.Enter): it mounts its
 // scratch space over /run.
 func Run(ctx context.Context, o Options) (res *Result, err error) {
-	if o.Interval < MinInterval || o.Interval > MaxInterval {
-		return nil, fmt.Errorf("interval %v: want %v to %v", o.Interval, MinInterval, MaxInterval)
-	}
-	if o.Duration < 4*o.Interval {
-		return nil, fmt.Errorf("duration %v is too short for an interval of %v: want at least %v", o.Duration, o.Interval, 4*o.Interval)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	fleet, err := o.fleet()
 	if err != nil {
@@ -87,22 +84,41 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	if err := o.mayBeNative(ctx); err != nil {
 		return nil, err
 	}
-	// In a mount namespace of our own: nothing of it outlives us.
-	const dir = "/run"
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"); err != nil {
-		return nil, fmt.Errorf("scratch space: mount a tmpfs on %s: %w", dir, err)
+	if err := mountScratch(); err != nil {
+		return nil, err
 	}
 	p, err := buildPath(fleet)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	r := &runner{o: o, fleet: fleet, path: p, dir: dir}
+	r := &runner{o: o, fleet: fleet, path: p, dir: scratch}
 	res, err = r.run(ctx)
 	if err != nil && ctx.Err() != nil && !r.measuring {
 		return nil, ErrInterrupted // what did not get ready in time does not matter
 	}
 	return res, err
+}
+
+func (o *Options) check() error {
+	if o.Interval < MinInterval || o.Interval > MaxInterval {
+		return fmt.Errorf("interval %v: want %v to %v", o.Interval, MinInterval, MaxInterval)
+	}
+	if o.Duration < 4*o.Interval {
+		return fmt.Errorf("duration %v is too short for an interval of %v: want at least %v", o.Duration, o.Interval, 4*o.Interval)
+	}
+	return nil
+}
+
+// scratch is where the demo keeps its files.
+const scratch = "/run"
+
+// mountScratch makes that empty in a mount namespace of our own: nothing of it outlives us.
+func mountScratch() error {
+	if err := unix.Mount("tmpfs", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"); err != nil {
+		return fmt.Errorf("scratch space: mount a tmpfs on %s: %w", scratch, err)
+	}
+	return nil
 }
 
 // supervision is how often an agent looks after a native hop: as often as without a schedule in
