@@ -23,17 +23,29 @@ const unprivileged = 65534
 // TestDemo runs the demo as an ordinary user does, where this one may become one,
 // and reads everything it writes.
 func TestDemo(t *testing.T) {
-	mapped := readFile(t, "/proc/self/uid_map")
-	if ids := strings.Fields(string(mapped)); len(ids) == 3 && ids[2] == "1" {
+	dir := filepath.Join(filepath.Dir(csig), "demo")
+	cred := ordinaryUser(t)
+	if cred == nil {
 		exactDemo(t, t.TempDir(), nil, software)
 		return
 	}
-	// The parents of a temporary directory are its owner's alone.
-	dir := filepath.Join(filepath.Dir(csig), "demo")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, unprivileged, unprivileged), os.Chmod(filepath.Dir(csig), 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, unprivileged, unprivileged)); err != nil {
 		t.Fatal(err)
 	}
-	exactDemo(t, dir, &syscall.Credential{Uid: unprivileged, Gid: unprivileged}, software)
+	exactDemo(t, dir, cred, software)
+}
+
+// ordinaryUser is one who may run csig from the tests' folder; nil where this one may become no other.
+func ordinaryUser(t *testing.T) *syscall.Credential {
+	t.Helper()
+	if ids := strings.Fields(string(readFile(t, "/proc/self/uid_map"))); len(ids) == 3 && ids[2] == "1" {
+		return nil
+	}
+	// The parents of a temporary directory are its owner's alone.
+	if err := os.Chmod(filepath.Dir(csig), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 }
 
 // variant is a kind of fabric that the demo builds.

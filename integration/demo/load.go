@@ -3,6 +3,7 @@ package demo
 import (
 	"time"
 
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
 
@@ -46,6 +47,14 @@ func midBucket(capacity, util uint64, buckets [len(signals)]quantize.Buckets) ui
 		}
 	}
 	return best
+}
+
+// bucketsOf are the tables of a fleet's signals.
+func bucketsOf(f *inventory.Fleet) (b [len(signals)]quantize.Buckets) {
+	for j, sig := range signals {
+		b[j] = f.Profile.Signals[sig].Buckets
+	}
+	return b
 }
 
 // edge is the distance from v to the nearer edge of its bucket, in v's unit.

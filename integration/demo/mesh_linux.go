@@ -20,7 +20,6 @@ import (
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 )
 
 //go:embed mesh.yaml
@@ -296,10 +295,7 @@ func (r *meshRunner) ready(ctx context.Context) error {
 
 // load begins a load step.
 func (r *meshRunner) load(n int) (*meshStep, error) {
-	var buckets [len(signals)]quantize.Buckets
-	for j, sig := range signals {
-		buckets[j] = r.fleet.Profile.Signals[sig].Buckets
-	}
+	buckets := bucketsOf(r.fleet)
 	s := &meshStep{began: time.Now()}
 	var loads []uint64
 	for i, h := range r.path.hops {
@@ -317,13 +313,14 @@ func (r *meshRunner) measure(ctx, run context.Context) error {
 	r.began = time.Now()
 	end := time.NewTimer(r.o.Duration)
 	defer end.Stop()
-	dwell := time.NewTicker(MeshDwell(r.o.Interval))
+	dwell := time.NewTimer(meshLasts(0, r.o.Interval))
 	defer dwell.Stop()
 	ask := time.NewTicker(meshAsk)
 	defer ask.Stop()
+	n := 0
 	var step *meshStep
 	var s *mesh.Status // the last one
-	begin := func(n int) (err error) {
+	begin := func() (err error) {
 		if step, err = r.load(n); err == nil {
 			r.res.steps = append(r.res.steps, step)
 		}
@@ -331,16 +328,16 @@ func (r *meshRunner) measure(ctx, run context.Context) error {
 	}
 	finish := func() {
 		// The end of the run may come before that of its last step, at about the same time.
-		step.whole = time.Since(step.began) > MeshDwell(r.o.Interval)*3/4
+		step.whole = time.Since(step.began) > meshLasts(n, r.o.Interval)*3/4
 		if r.o.Redraw == nil && step.port != "" && s != nil {
 			fmt.Fprintf(r.o.Live, "\n$ csig mesh status\n%s\n", r.o.Text(s))
 		}
 	}
-	if err := begin(0); err != nil {
+	if err := begin(); err != nil {
 		return err
 	}
 	var shown time.Time // when the last line was
-	for n := 1; ; {
+	for {
 		fresh, err := r.o.Ask(run, r.socket)
 		if err != nil && run.Err() == nil {
 			return err
@@ -358,10 +355,11 @@ func (r *meshRunner) measure(ctx, run context.Context) error {
 		case <-r.o.Resized:
 		case <-dwell.C:
 			finish()
-			if err := begin(n); err != nil {
+			n++
+			dwell.Reset(meshLasts(n, r.o.Interval))
+			if err := begin(); err != nil {
 				return err
 			}
-			n++
 		case <-end.C:
 			finish()
 			return nil

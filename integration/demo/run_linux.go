@@ -290,11 +290,7 @@ func (r *runner) setStep(n int) error {
 	r.wanted = r.wanted[:0]
 	background := make([]uint64, len(r.path.hops))
 	for i, h := range r.path.hops {
-		var b [len(signals)]quantize.Buckets
-		for j, sig := range signals {
-			b[j] = r.fleet.Profile.Signals[sig].Buckets
-		}
-		load := midBucket(h.port.Speed, st.util[i], b)
+		load := midBucket(h.port.Speed, st.util[i], bucketsOf(r.fleet))
 		r.wanted = append(r.wanted, load)
 		background[i] = load - probeBPS
 		burst = max(burst, drain(h.port.Speed, load, fabric.LoadBurst))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 )
 
 // TestSettling: a step takes from 1000 ms to 1010 ms to set up and its burst
@@ -101,10 +100,7 @@ func TestStepsKeepTheirDistance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b [len(signals)]quantize.Buckets
-	for j, sig := range signals {
-		b[j] = fleet.Profile.Signals[sig].Buckets
-	}
+	b := bucketsOf(fleet)
 	bottlenecks := map[string][len(signals)]int{"hop 1 is busy": {0, 0}, "hop 2 is busy": {1, 1}, "hop 3 is busy": {2, 2}, "split": {1, 0}}
 	for _, st := range steps {
 		var s [len(signals)][]uint8
