@@ -36,6 +36,10 @@ type board struct {
 	version uint64        // of the last change; 1 before the first, as 0 asks for everything
 	changed chan struct{} // closed at the next one
 	ports   int           // of all devices
+
+	worstNow  []Bottleneck // of the version and the slot of sparklines
+	worstAt   uint64
+	worstSlot int64
 }
 
 // boardDevice is one device on the board. The board's lock guards it.
@@ -56,6 +60,9 @@ type boardPort struct {
 	row
 	name    string
 	history history
+	counts  bool // among the bottlenecks: it is live, with these figures
+	abwc    uint32
+	abw     uint64
 }
 
 // row is what clients are sent of a device or a port.
@@ -215,6 +222,7 @@ func (b *board) silence(now time.Time) {
 			r.Silent = true
 			b.put(&d.row, r)
 			for _, p := range d.ports {
+				p.rank(nil)
 				b.put(&p.row, d.portWithout(p.name, api.StateUnknown, "its agent does not answer this page"))
 			}
 		}
@@ -295,14 +303,17 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 			}
 			at.history.add(p, now, b.samples())
 			if late {
+				at.rank(nil)
 				b.put(&at.row, d.portWithout(p.Port, api.StateUnknown, ownerSilent))
 				continue
 			}
+			at.rank(p)
 			b.put(&at.row, d.portRow(p, s))
 		}
 	}
 	for _, at := range d.ports {
 		if !there[at.name] {
+			at.rank(nil)
 			b.put(&at.row, d.portWithout(at.name, stateGone, "its agent does not report it any more"))
 		}
 	}
@@ -356,6 +367,7 @@ type delta struct {
 	Full    bool              `json:"full"` // it is everything, and the map may be another
 	Devices []json.RawMessage `json:"devices"`
 	Ports   []json.RawMessage `json:"ports"`
+	Worst   []Bottleneck      `json:"worst"` // all of them, where not one port alone is followed
 }
 
 // place is where a client is in what the board has to tell.
@@ -386,6 +398,9 @@ func (b *board) since(at place, device, port string) (d delta, now place, change
 				d.Ports = append(d.Ports, p.text)
 			}
 		}
+	}
+	if port == "" && len(d.Devices)+len(d.Ports) > 0 {
+		d.Worst = b.worst(d.Now)
 	}
 	return d, place{b.epoch, b.version}, b.changed
 }

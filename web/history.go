@@ -1,6 +1,7 @@
 package web
 
 import (
+	"iter"
 	"time"
 	"unsafe"
 
@@ -83,4 +84,16 @@ func (h *history) resize(most int) {
 func (h *history) all() []sample {
 	out := make([]sample, 0, len(h.ring))
 	return append(append(out, h.ring[h.first:]...), h.ring[:h.first]...)
+}
+
+// backward are the samples, the newest first.
+func (h *history) backward() iter.Seq[sample] {
+	return func(yield func(sample) bool) {
+		n := len(h.ring)
+		for i := range n {
+			if !yield(h.ring[(h.first+n-1-i)%n]) {
+				return
+			}
+		}
+	}
 }

@@ -1,38 +1,34 @@
 package draw
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
 )
 
-// Map is where a fleet's devices, hosts and links are on a picture whose colours another program
-// puts in: places in pixels, of the boxes their middle.
+// Map is what a fleet has, in the order in which a picture of it shows that, for a program that
+// knows how much room the picture has.
 type Map struct {
-	Width  float64 `json:"width"`
-	Height float64 `json:"height"`
-	Box    float64 `json:"box"` // height of the boxes
-	Nodes  []Node  `json:"nodes"`
-	Edges  []Edge  `json:"edges"`
+	Nodes []Node `json:"nodes"` // devices, the top tier first and a tier by names, then hosts
+	Edges []Edge `json:"edges"`
 }
 
 // Node is a device, or a host.
 type Node struct {
-	Name  string  `json:"name"`
-	Label string  `json:"label"` // its end that differs from others
-	Host  bool    `json:"host"`
-	Hosts int     `json:"hosts"` // of a device, where they are not nodes
-	X     float64 `json:"x"`
-	Y     float64 `json:"y"`
-	Width float64 `json:"width"`
+	Name  string `json:"name"`
+	Label string `json:"label"` // its end that differs from others
+	Host  bool   `json:"host"`
+	Hosts int    `json:"hosts"` // of a device, where they are not nodes
+	Tier  int    `json:"tier"`  // of a device: how many links away from the hosts' switches
 }
 
-// Edge is all links between two nodes, by their places in Nodes.
+// Edge is all links between two nodes, by their places in Nodes; A is a device.
 type Edge struct {
-	A     int        `json:"a"`
-	B     int        `json:"b"`
-	Links []MapLink  `json:"links"`
-	Line  [4]float64 `json:"line"` // x and y at A, then at B
+	A     int       `json:"a"`
+	B     int       `json:"b"`
+	Links []MapLink `json:"links"`
 }
 
 // MapLink is one link; a port is "" at a host that has none named.
@@ -41,44 +37,50 @@ type MapLink struct {
 	PortB string `json:"port_b"`
 }
 
-const (
-	mapStretch = 1.6 // how much farther apart rows are than SVG's: what runs between them is coloured
-	mapTop     = 50  // pixels above, where SVG has its title
-)
+// mapHosts is how many hosts are nodes of a map; of a fleet with more of them each device has their number.
+const mapHosts = 4096
 
-// NewMap places a fleet as SVG draws it, without what the names of all devices begin with.
+// NewMap orders a fleet's devices and hosts. Labels are without what the names of all devices begin with.
 func NewMap(f *inventory.Fleet) Map {
-	p := newPicture(f)
-	skip := sharedPrefix(f)
-	for i := range p.nodes {
-		if n := &p.nodes[i]; !n.host {
-			n.label = n.name[skip:]
+	m := Map{Nodes: make([]Node, 0, len(f.Devices)), Edges: []Edge{}}
+	skip, tiers := sharedPrefix(f), f.Tiers()
+	top := slices.Max(append(slices.Clone(tiers), 0))
+	for i := range f.Devices {
+		name, tier := f.Devices[i].Name, tiers[i]
+		if tier < 0 {
+			tier = top + 1 // no way to a host: above all others
+		}
+		m.Nodes = append(m.Nodes, Node{Name: name, Label: name[skip:], Tier: tier})
+	}
+	slices.SortStableFunc(m.Nodes, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(b.Tier, a.Tier), inventory.CompareNames(a.Name, b.Name))
+	})
+	devices, hosts := make(map[string]int, len(m.Nodes)), make(map[string]int)
+	for i := range m.Nodes {
+		devices[m.Nodes[i].Name] = i
+	}
+	links := f.Links()
+	for _, l := range links {
+		if _, device := devices[l.B.Device]; !device {
+			hosts[l.B.Device] = 0
 		}
 	}
-	width, height, box := p.place()
-	for i := range p.nodes {
-		p.nodes[i].y = (p.nodes[i].y - mapTop) * mapStretch
-	}
-	height = (height - mapTop) * mapStretch
-	m := Map{Width: width, Height: height, Box: boxHeight, Nodes: []Node{}, Edges: []Edge{}}
-	type key struct {
-		name string
-		host bool
-	}
-	at := make(map[key]int, len(p.nodes))
-	for i := range p.nodes {
-		n := &p.nodes[i]
-		at[key{n.name, n.host}] = i
-		m.Nodes = append(m.Nodes, Node{n.name, n.label, n.host, n.hosts, n.x, n.y, box[n.tier]})
-	}
+	few := len(hosts) <= mapHosts
 	seen := make(map[[2]int]int)
-	for _, l := range f.Links() {
-		a, b := at[key{l.A.Device, false}], 0
-		var there bool
-		if b, there = at[key{l.B.Device, false}]; !there {
-			if b, there = at[key{l.B.Device, true}]; !there {
-				continue // hosts that are not drawn one by one
-			}
+	for _, l := range links {
+		a := devices[l.A.Device]
+		b, device := devices[l.B.Device]
+		switch {
+		case device:
+		case !few:
+			m.Nodes[a].Hosts++
+			continue
+		case hosts[l.B.Device] == 0:
+			b = len(m.Nodes) // never 0: links begin at devices
+			hosts[l.B.Device] = b
+			m.Nodes = append(m.Nodes, Node{Name: l.B.Device, Label: l.B.Device, Host: true})
+		default:
+			b = hosts[l.B.Device]
 		}
 		ends := MapLink{l.A.Port, l.B.Port}
 		if a > b {
@@ -88,9 +90,7 @@ func NewMap(f *inventory.Fleet) Map {
 		if !known {
 			n = len(m.Edges)
 			seen[[2]int{a, b}] = n
-			e := Edge{A: a, B: b}
-			e.Line[0], e.Line[1], e.Line[2], e.Line[3] = p.line(edge{a: a, b: b})
-			m.Edges = append(m.Edges, e)
+			m.Edges = append(m.Edges, Edge{A: a, B: b})
 		}
 		m.Edges[n].Links = append(m.Edges[n].Links, ends)
 	}
