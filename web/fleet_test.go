@@ -130,20 +130,30 @@ func TestLongPageOfALargeFleet(t *testing.T) {
 	if got := focus(); got != "Skip to the table" {
 		t.Fatalf("the first stop is %q", got)
 	}
-	for range 20 {
+	for range 30 { // past the states, what is not live and the bottlenecks
 		b.Type(kb.Tab)
-		if strings.HasPrefix(focus(), "dc1-") {
+		if webtest.Eval[bool](b, `document.activeElement.matches("#map .switch")`) {
 			break
 		}
 	}
 	b.Await(`document.activeElement.matches("#map .switch")`)
+	if from := focus(); from != "dc1-spine-1" {
+		t.Errorf("the map begins at %s", from)
+	}
+	b.Type(kb.ArrowDown)
 	from := focus()
 	b.Type(kb.ArrowRight)
 	next := focus()
 	if next == from || !strings.HasPrefix(next, "dc1-leaf") {
 		t.Errorf("right of %s is %s", from, next)
 	}
-	for range 3 { // leaves stand in two lines
+	if figures := webtest.Eval[int](b, `[...document.querySelectorAll("#map .switch.on .note")].filter((e) => /^[→←] /.test(e.textContent)).length`); figures != 8 {
+		t.Errorf("%d figures of the links of %s to its spines, want 8", figures, next)
+	}
+	for range 4 { // leaves stand in several lines
+		if strings.HasPrefix(focus(), "dc1-spine") {
+			break
+		}
 		b.Type(kb.ArrowUp)
 	}
 	if up := focus(); !strings.HasPrefix(up, "dc1-spine") {

@@ -124,7 +124,14 @@ func TestLongPictures(t *testing.T) {
 						b.Await(`document.querySelector("#load svg")`)
 					}
 					time.Sleep(3 * time.Second)
-					picture(t, b, fmt.Sprintf("%s-%d-%d", map[bool]string{true: "fleet", false: "port"}[path == "/"], n, width))
+					name := fmt.Sprintf("%s-%d-%d", map[bool]string{true: "fleet", false: "port"}[path == "/"], n, width)
+					picture(t, b, name)
+					if width == 1440 {
+						webtest.Eval[bool](b, `document.querySelectorAll("#map .switch")[1]?.dispatchEvent(new PointerEvent("pointerenter")) ?? true`)
+						b.Prefer("prefers-color-scheme", "dark")
+						picture(t, b, name+"-dark")
+						b.Prefer("prefers-color-scheme", "light")
+					}
 				}
 			}
 		})

@@ -1,12 +1,15 @@
 // The page of all ports.
-import { follow } from "./live.js";
+import { clock, follow } from "./live.js";
 import { Table } from "./table.js";
 import { WeatherMap } from "./map.js";
-import { el, fromServer, put, stateOf, states } from "./text.js";
+import { Worst } from "./worst.js";
+import { age, el, fromServer, portPage, put, stateOf, states } from "./text.js";
 
 const ports = new Map(), devices = new Map();
-const table = new Table(ports);
+const table = new Table(ports), worst = new Worst(ports);
 let map = null;
+
+document.getElementById("about-map").open = innerWidth > 600;
 
 let asked = 0; // how often for the topology: an answer to an earlier question is of no use
 
@@ -24,10 +27,21 @@ async function topology() {
   }
   if (own !== asked) return;
   if (t.title) document.querySelector("h1").textContent = "csig: " + t.title;
+  if (map) map.end();
+  document.getElementById("weather").hidden = !t.map;
+  document.getElementById("both").classList.toggle("beside", Boolean(t.map));
   map = t.map ? new WeatherMap(t.map, ports, devices, (words) => table.search(words)) : null;
-  document.getElementById("weather").hidden = !map;
-  table.peers(map ? map.peers() : new Map());
-  if (map) map.draw();
+  const peers = map ? map.peers() : new Map();
+  table.peers(peers);
+  worst.peers(peers);
+  ranked();
+}
+
+// ranked has the bottlenecks on the map.
+function ranked() {
+  if (!map) return;
+  map.mark(worst.ranked.map((w) => w.id));
+  map.draw();
 }
 
 follow("", (d) => {
@@ -39,13 +53,69 @@ follow("", (d) => {
   }
   for (const v of d.devices) devices.set(v.device, v);
   for (const p of d.ports) ports.set(p.id, p);
+  if (d.worst || d.full) worst.take(d.worst || []);
   table.draw();
-  if (map) map.draw();
+  ranked();
+  summary();
   counts();
+  ill();
   drivers();
+  caveats();
   performance.clearMeasures("draw"); // the last one is kept, for who looks at the page's speed
   performance.measure("draw", { start: began });
 });
+
+// conditions are those of switches, the worst first; each switch is in the first that holds.
+const conditions = {
+  refused: (v, list) => list.some((p) => ["refused", "lost", "gone"].includes(p.state)),
+  stale: (v, list) => v.silent || list.some((p) => ["stale", "unknown"].includes(p.state)),
+  waiting: (v, list) => v.waiting || list.length === 0 || list.some((p) => p.state === "waiting"),
+  live: () => true,
+};
+
+// summary is the state in one line.
+function summary() {
+  const of = new Map([...devices.keys()].map((name) => [name, []]));
+  let oldest = null;
+  for (const p of ports.values()) {
+    of.get(p.device)?.push(p);
+    if (p.state === "live" && p.ended && (!oldest || Date.parse(p.ended) < Date.parse(oldest.ended))) oldest = p;
+  }
+  const n = { live: 0, stale: 0, refused: 0, waiting: 0 };
+  for (const [name, list] of of) n[Object.keys(conditions).find((c) => conditions[c](devices.get(name), list))]++;
+  const parts = Object.entries(n).filter(([c, k]) => k || c === "live").map(([c, k]) => `${k} ${c}`);
+  put(document.getElementById("now"), `${devices.size} ${devices.size === 1 ? "switch" : "switches"}: ${parts.join(", ")}. ` + (oldest ? `Oldest signal: ${age(clock.now() - Date.parse(oldest.ended))}, ${oldest.id}.` : "No signal is live."));
+}
+setInterval(summary, 1000);
+
+const mostIll = 3; // ports that are named because they are not live
+
+// ill names ports that need a look, with their reasons.
+function ill() {
+  const list = [...ports.values()].filter((p) => stateOf(p.state).look).sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || a.id.localeCompare(b.id, "en", { numeric: true }));
+  const rows = list.slice(0, mostIll).map((p) => el("li", {}, el("a", { href: portPage(p) }, p.id), ` ${stateOf(p.state).mark} ${p.state}${p.reason ? ": " + p.reason : ""}`));
+  if (list.length > mostIll) rows.push(el("li", {}, `and ${list.length - mostIll} more that are not live: the buttons above show them`));
+  const box = document.getElementById("ill"), text = rows.map((r) => r.textContent).join("\n");
+  if (box.shown === text) return; // a link that has the focus keeps it
+  box.shown = text;
+  box.replaceChildren(...rows);
+}
+
+const mostNamed = 8; // switches that a caveat names
+
+// caveats are what switches do less than fully, each once with the switches that it is of.
+function caveats() {
+  const of = new Map();
+  for (const v of devices.values()) for (const text of v.limits) of.set(text, [...(of.get(text) || []), v.device]);
+  const who = (names) => (names.length === devices.size && names.length > 1 ? `all ${names.length} switches` : names.slice(0, mostNamed).join(", ") + (names.length > mostNamed ? ` and ${names.length - mostNamed} more` : ""));
+  const rows = [...of].map(([text, names]) => [text, who(names)]);
+  const box = document.getElementById("caveats"), shown = JSON.stringify(rows);
+  if (box.shown === shown) return;
+  box.shown = shown;
+  box.hidden = rows.length === 0;
+  put(box.querySelector("summary"), `${rows.length} ${rows.length === 1 ? "caveat" : "caveats"}: what switches do less than fully`);
+  box.querySelector("ul").replaceChildren(...rows.map(([text, names]) => el("li", {}, text, " ", el("span", { class: "of" }, `(${names})`))));
+}
 
 // counts says how many ports are in each state; each is a button that shows them alone.
 function counts() {
@@ -67,6 +137,8 @@ function counts() {
   }
 }
 
+const of = ["driver", "plane", "platform", "ports", "profile", "notes"]; // columns
+
 // drivers is the table of switches.
 function drivers() {
   const body = document.getElementById("devices");
@@ -75,10 +147,10 @@ function drivers() {
   for (const v of devices.values()) {
     let tr = known.get(v.device);
     if (!tr) {
-      tr = el("tr", { "data-device": v.device }, el("th", { scope: "row" }, v.device), ...Array.from({ length: 6 }, () => el("td")));
+      tr = el("tr", { "data-device": v.device }, el("th", { scope: "row" }, v.device), ...of.map((name) => el("td", { class: "of-" + name })));
       body.append(tr);
     }
-    const notes = [v.silent ? "its agent does not answer" : "", v.waiting, v.shadow ? "shadow mode: nothing is programmed" : "", v.reason, v.last_error, ...v.limits].filter((s) => s);
+    const notes = [v.silent ? "its agent does not answer" : "", v.waiting, v.shadow ? "shadow mode: nothing is programmed" : "", v.reason, v.last_error].filter((s) => s);
     const cells = [driver(v), v.data_plane || "–", v.platform || "–", String(v.ports), v.profile ? `${v.profile} ${v.profile_hash.slice(0, 12)}` : "–", notes.join("; ")];
     cells.forEach((text, i) => put(tr.children[i + 1], text));
   }

@@ -21,7 +21,7 @@ const columns = [
   { key: "capacity", head: "Capacity", number: true, less: figure("capacity_bps"), show: (p) => (p.measured ? rate(p.capacity_bps) : "–") },
   { key: "signals", head: "S (locator)", less: (a, b) => signals(a).localeCompare(signals(b)), show: (p) => signals(p) || "–" },
   { key: "age", head: "Age", number: true, less: (a, b) => Date.parse(a.ended || 0) - Date.parse(b.ended || 0), show: (p) => (p.ended ? age(clock.now() - Date.parse(p.ended)) : "–") },
-  { key: "peer", head: "To", less: (a, b) => (a.peer || "").localeCompare(b.peer || ""), show: (p) => p.peer || "–" },
+  { key: "peer", head: "To", less: (a, b) => (a.peer || "").localeCompare(b.peer || "", "en", { numeric: true }), show: (p) => p.peer || "–" },
   { key: "reason", head: "Reason", less: text("reason"), show: (p) => p.reason },
 ];
 
@@ -100,7 +100,7 @@ export class Table {
     const words = this.input.value.toLowerCase().split(/\s+/).filter((w) => w);
     const list = [];
     for (const p of this.ports.values()) {
-      p.peer = this.known.get(p.id);
+      p.peer = this.known.get(p.id)?.text;
       if (this.matches(p, words)) list.push(p);
     }
     const held = this.hold.checked || this.body.matches(":hover") || this.body.contains(document.activeElement);
@@ -129,7 +129,7 @@ export class Table {
   show(p) {
     let tr = this.rows.get(p.id);
     if (!tr) {
-      tr = el("tr", {}, el("th", { scope: "row" }, el("a", { href: portPage(p) }, p.id)), el("td", {}, el("span", { class: "mark", "aria-hidden": "true" }), el("span", {})));
+      tr = el("tr", {}, el("th", { scope: "row" }, el("a", { href: portPage(p) }, p.device + ":", el("wbr"), p.port)), el("td", { class: look(columns[1]) }, el("span", { class: "mark", "aria-hidden": "true" }), el("span", { class: "word" })));
       for (const c of columns.slice(2)) tr.append(el("td", { class: look(c) }));
       this.rows.set(p.id, tr);
       this.body.append(tr);

@@ -13,6 +13,19 @@ function digits(v) {
   return v >= 100 ? v.toFixed(0) : String(Number(v.toPrecision(3)));
 }
 
+// brief is a rate where there is little room: 34.2G.
+export const brief = (v) => rate(v).replace("bit/s", "").replace(" ", "");
+
+export const whole = (ppm) => (ppm < 10000 ? (ppm / 1e4).toFixed(1) : String(Math.floor(ppm / 1e4))) + " %";
+
+const two = (n) => String(n).padStart(2, "0");
+
+// time is the time of day where the browser is, with its date unless that is today.
+export function time(ms, digits = 0) {
+  const t = new Date(ms), clock = `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}` + (digits ? "." + String(t.getMilliseconds()).padStart(3, "0").slice(0, digits) : "");
+  return t.toDateString() === new Date().toDateString() ? clock : `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${clock}`;
+}
+
 export const percent = (ppm) => (ppm / 1e4).toFixed(1) + " %";
 
 // age writes how long ago something was.

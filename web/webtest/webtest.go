@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	devlog "github.com/chromedp/cdproto/log"
@@ -234,6 +236,37 @@ func (b *Browser) Prefer(feature, value string) {
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// Unnamed are the controls of the page, and its graphics, that a screen reader has no name for.
+func (b *Browser) Unnamed() (out []string) {
+	b.t.Helper()
+	ctx, done := context.WithTimeout(b.ctx, patience)
+	defer done()
+	tree, err := chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text := func(v *accessibility.Value) string {
+		if v == nil {
+			return ""
+		}
+		return strings.Trim(string(v.Value), `"`)
+	}
+	controls := 0
+	for _, n := range tree.Nodes {
+		if n.Ignored || !slices.Contains([]string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "slider", "spinbutton", "DisclosureTriangle", "image", "table"}, text(n.Role)) {
+			continue
+		}
+		controls++
+		if name := strings.TrimSpace(text(n.Name)); name == "" {
+			out = append(out, fmt.Sprintf("%s, node %d", text(n.Role), n.BackendDOMNodeID))
+		}
+	}
+	if controls == 0 {
+		b.t.Error("the page has no controls")
+	}
+	return out
 }
 
 // Picture is the whole page as PNG.
