@@ -129,7 +129,7 @@ func (cfg *Config) run(ctx context.Context, d *inventory.Device, own host.Config
 		return cfg.owned(ctx, d, own)
 	}
 	a := host.New(own)
-	defer cfg.Statuses.set(d.Name, source{status: a.Status})()
+	defer cfg.Statuses.set(d.Name, source{status: a.Status, why: a.Why})()
 	defer cfg.lives.begin(d.Name, a)()
 	return once(ctx, a)
 }

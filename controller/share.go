@@ -36,7 +36,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 	server.Forward(by.toOwner())
 	server.Keep(cfg.Share)
 	server.LogTo(own.Log)
-	defer cfg.Statuses.set(d.Name, source{by.Status, true})()
+	defer cfg.Statuses.set(d.Name, source{status: by.Status, standby: true})()
 	go func() { _ = server.Serve() }()
 	lease, octx, err := cfg.Share.Own(ctx, d.Name)
 	if err == nil {
@@ -79,7 +79,7 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 	}
 	defer own.Also.Close()
 	a := host.New(own)
-	defer cfg.Statuses.set(d.Name, source{status: a.Status})()
+	defer cfg.Statuses.set(d.Name, source{status: a.Status, why: a.Why})()
 	defer cfg.lives.begin(d.Name, a)()
 	r := &reporter{store: cfg.Share, device: d.Name, log: own.Log}
 	err = r.during(octx, a.Status, func() error { return once(octx, a) })

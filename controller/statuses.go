@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -40,8 +41,9 @@ func (s *Statuses) reloaded(r api.Reload) {
 
 // source is where a device's status comes from.
 type source struct {
-	status  func() *api.Status // nil while no agent runs
-	standby bool               // another controller drives the device, or none: the store is asked
+	status  func() *api.Status                  // nil while no agent runs
+	why     func(port string) (*api.Why, error) // of an agent of this controller, else nil
+	standby bool                                // another controller drives the device, or none: the store is asked
 }
 
 // Fleet is the fleet file as it was last read, with the devices that are driven by it.
@@ -75,6 +77,17 @@ func (s *Statuses) Status(device string) *api.Status {
 		return nil
 	}
 	return status()
+}
+
+// Why is what has made a port's signals what they were, as the device's agent has it in this process.
+func (s *Statuses) Why(device, port string) (*api.Why, error) {
+	s.mu.Lock()
+	why := s.of[device].why
+	s.mu.Unlock()
+	if why == nil {
+		return nil, fmt.Errorf("no agent of %s runs in this process: csig why --socket asks the one that does", device)
+	}
+	return why(port)
 }
 
 // Devices are all devices as metrics have them, by name. The store that controllers share is

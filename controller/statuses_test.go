@@ -23,7 +23,7 @@ func TestStatusesOfMetrics(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	asked := false
-	standsBy := s.set("b", source{func() *api.Status { asked = true; return nil }, true})
+	standsBy := s.set("b", source{status: func() *api.Status { asked = true; return nil }, standby: true})
 	if d := s.Devices(nil)[1]; d.Status == nil || d.Status.Waiting == "" || d.Own || asked {
 		t.Errorf("of a device that another controller drives: %+v, its store is asked: %v", d, asked)
 	}

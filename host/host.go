@@ -234,6 +234,9 @@ func (a *Agent) leave(ctx context.Context, ran bool) error {
 // Status is the agent's. Safe for concurrent use.
 func (a *Agent) Status() *api.Status { return a.daemon.Status() }
 
+// Why is agent.Daemon's. Safe for concurrent use.
+func (a *Agent) Why(port string) (*api.Why, error) { return a.daemon.Why(port) }
+
 // Alive reports whether the agent makes progress. Safe for concurrent use.
 func (a *Agent) Alive() bool { return a.daemon.Alive() }
 

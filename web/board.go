@@ -36,6 +36,7 @@ type board struct {
 	version uint64        // of the last change; 1 before the first, as 0 asks for everything
 	changed chan struct{} // closed at the next one
 	ports   int           // of all devices
+	ranges  rangesByProfile
 
 	worstNow  []Bottleneck // of the version and the slot of sparklines
 	worstAt   uint64
@@ -308,6 +309,7 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 				continue
 			}
 			at.rank(p)
+			b.ranges.learn(s, p)
 			b.put(&at.row, d.portRow(p, s))
 		}
 	}
@@ -352,8 +354,8 @@ func (d *boardDevice) portRow(p *api.Port, s *api.Status) PortRow {
 	if p.AgeNS > 0 {
 		r.Ended = s.Time.Add(-time.Duration(p.AgeNS)).Round(time.Millisecond).UTC()
 	}
-	for _, g := range p.Signals {
-		r.Signals = append(r.Signals, Signal{g.Signal, g.Bucket, g.Low, g.High, g.Unit, clean(g.Locator), g.Doubtful, g.Stale})
+	for i := range p.Signals {
+		r.Signals = append(r.Signals, signalRow(&p.Signals[i]))
 	}
 	return r
 }

@@ -2,9 +2,12 @@ package web
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -187,31 +190,101 @@ func TestLongPageOfALargeFleet(t *testing.T) {
 	picture(t, b, "large-dark")
 }
 
-// TestLongPortPage wants a port's page to have its history and its events.
+// TestLongPortPage wants a port's page to have its history on axes that fit it, its events, how its S came
+// about, and a way to its neighbour.
 func TestLongPortPage(t *testing.T) {
 	t.Parallel()
-	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 10e9, 1e9), live("swp2", 10e9, 9e9))}}
-	host := serve(t, nil, []string{"s1"}, a)
+	m := newMoving(t, 2, 2)
+	m.at(0)
+	const port = "Ethernet204"
+	cfg := one(t)
+	cfg.Status, cfg.Fleet = m.status, func() (*inventory.Fleet, []string) { return m.fleet, m.names }
+	began := time.Now()
+	cfg.Why = func(device, p string) (*api.Why, error) {
+		if device != "leaf1" || p != port {
+			return nil, fmt.Errorf("asked for %s:%s", device, p)
+		}
+		at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+		sig := api.Signal{Signal: "abw", Bucket: 26, Low: 83e9, High: 87e9, Unit: "bit/s", Locator: "5"}
+		return &api.Why{Format: api.WhyFormat, Records: []api.Record{
+			{First: api.Moment{At: at(-9)}, Last: api.Moment{At: at(-5)}, Cycles: 5, State: api.StateLive, Written: true, Signals: []api.Signal{sig}},
+			{
+				First:  api.Moment{At: at(-4), WindowStart: at(-5), WindowEnd: at(-4), Bits: 12e9, Operations: 2, ProgramNS: 2e6, Buckets: []int{27}},
+				Last:   api.Moment{At: at(-1)},
+				Cycles: 4, MinABW: 84e9, MaxABW: 86e9, State: api.StateLive, Written: true, Repaired: "<b>rule</b>", Signals: []api.Signal{sig},
+			},
+		}}, nil
+	}
+	host := run(t, cfg).Addr().String()
 	b := webtest.New(t, webtest.Options{}, host)
 	b.Window(1200, 900)
-	b.Open("http://" + host + "/port?device=s1&port=swp1")
-	b.Await(`document.getElementById("facts").innerText.includes("9 Gbit/s")`)
-	for _, load := range []uint64{2e9, 8e9, 5e9, 10e9} {
-		a.set("s1", "swp1", loaded(10e9, load))
-		b.Await(fmt.Sprintf(`document.getElementById("facts").innerText.includes("ABW/C\n%.1f %%")`, 100-float64(load)/1e8))
+	b.Open("http://" + host + "/port?device=leaf1&port=" + port)
+	for _, load := range []uint64{20e9, 80e9, 50e9, 10e9} {
+		m.set("leaf1", port, loaded(100e9, load))
+		b.Await(fmt.Sprintf(`document.getElementById("facts").innerText.includes("ABW/C\n%.1f %%")`, 100-float64(load)/1e9))
 	}
-	a.set("s1", "swp1", func(p *api.Port) {
+	const axis = `[...document.querySelectorAll("#load .axis.end")].map((e) => e.textContent)`
+	if top := webtest.Eval[[]string](b, axis); top[4] != "100 Gbit/s" {
+		t.Errorf("of a load of up to 80 Gbit/s the axis has %q", top)
+	}
+	if times := webtest.Eval[[]string](b, `[...document.querySelectorAll("#load .axis:not(.start, .end)")].map((e) => e.textContent)`); len(times) == 0 || !regexp.MustCompile(`^\d\d:\d\d:\d\d$`).MatchString(times[0]) {
+		t.Errorf("the times are %q", times)
+	}
+	b.Await(`[...document.querySelectorAll("#s .axis.end")].some((e) => e.textContent === "27: 87.1 to 90.3 Gbit/s")`)
+	b.Await(`document.querySelector("#neighbour a")?.textContent === "spine1:Ethernet4"`)
+
+	// A capacity that was, and is no longer, does not stretch the axis.
+	m.set("leaf1", port, loaded(10e9, 1e9))
+	b.Await(`document.getElementById("facts").innerText.includes("Capacity\n10 Gbit/s")`)
+	m.set("leaf1", port, func(p *api.Port) {
 		p.State, p.Reason, p.WindowStart, p.WindowEnd, p.Signals = api.StateRefused, "the table is full", nil, nil, nil
 	})
 	b.Await(`document.getElementById("state").textContent === "✕ refused: the table is full"`)
 	b.Await(`document.querySelector("#events tr").innerText.includes("live\trefused\tthe table is full")`)
 	b.Await(`document.querySelector("#load svg")?.getAttribute("aria-label").includes("Now: load none")`)
-	picture(t, b, "port")
-	b.Open("http://" + host + "/port?device=s1&port=nothing")
-	b.Await(`document.getElementById("state").textContent.startsWith("There is no such port")`)
-	if p := b.Problems(); len(p) != 1 || !strings.Contains(p[0], "404") {
-		t.Errorf("besides the port that is not there: %q", p)
+	b.Await(`[...document.querySelectorAll("#load .event title")].some((e) => e.textContent.endsWith("Ethernet204: state refused"))`)
+
+	rows := webtest.Eval[[]string](b, `[...document.querySelectorAll("#why tr")].map((tr) => [...tr.children].slice(2).map((e) => e.textContent).join("|"))`)
+	want := []string{
+		"4|live|abw 26: 83 to 87 Gbit/s (5)|84 Gbit/s to 86 Gbit/s|12000000000 bits in 1.000 s; abw is in bucket 27, damping keeps 26; 2 operations, acknowledged after 2.00 ms|rules had been changed, and were restored: <b>rule</b>",
+		"5|live|abw 26: 83 to 87 Gbit/s (5)|–|0 operations, acknowledged after 0.00 ms|",
 	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("S came about by %q, want %q", rows, want)
+	}
+	if unnamed := b.Unnamed(); len(unnamed) > 0 {
+		t.Errorf("without a name: %q", unnamed)
+	}
+	picture(t, b, "port")
+	b.Window(390, 844)
+	b.Await(`document.querySelector("#load svg").getBoundingClientRect().right <= 390`)
+	if wide := webtest.Eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("the page is %d px wide on a screen of 390", wide)
+	}
+	picture(t, b, "port-390")
+
+	b.Open(webtest.Eval[string](b, `document.querySelector("#neighbour a").href`))
+	b.Await(`document.title === "csig: spine1:Ethernet4" && document.getElementById("why-error").textContent === "asked for spine1:Ethernet4"`)
+	b.Open("http://" + host + "/port?device=leaf1&port=nothing")
+	b.Await(`document.getElementById("state").textContent.startsWith("There is no such port")`)
+	for _, p := range b.Problems() {
+		if !strings.Contains(p, "404") {
+			t.Errorf("besides the port that is not there: %q", p)
+		}
+	}
+}
+
+// TestLongAxisFits: of a port that is nearly idle the axis is that of its load, and says where the capacity is.
+func TestLongAxisFits(t *testing.T) {
+	t.Parallel()
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 100e9, 3e9))}}
+	host := serve(t, nil, []string{"s1"}, a)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/port?device=s1&port=swp1")
+	b.Await(`document.querySelectorAll("#load .axis.end")[4]?.textContent === "3 Gbit/s"`)
+	b.Await(`document.getElementById("load").textContent.includes("capacity 100 Gbit/s, above what is shown")`)
+	b.Await(`document.getElementById("why-error").textContent === "csig why in a terminal has it"`)
+	b.Await(`document.getElementById("neighbour").hidden`)
 }
 
 // TestLongPortRemoved: a port whose device is no longer in the fleet is not shown as live.

@@ -65,7 +65,9 @@ type portAnswer struct {
 	Port    json.RawMessage `json:"port"`
 	Most    int             `json:"most"`    // samples that are kept
 	Samples [][]any         `json:"samples"` // time in ms, load, capacity (null where not measured), S by T (null where none is written)
-	Events  []Event         `json:"events"`  // of the port and of its device, the newest first
+	Ranges  ranges          `json:"ranges"`  // of the buckets of the device's profile, as far as they have been written
+	Peer    peer            `json:"peer"`
+	Events  []Event         `json:"events"` // of the port and of its device, the newest first
 }
 
 func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +80,7 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := portAnswer{Now: time.Now().UTC(), Device: d.row.text, Port: p.text, Most: s.board.samples(), Samples: [][]any{}, Events: []Event{}}
+	a.Ranges, a.Peer = s.board.ranges.of(shown(d.status)), s.board.peer(d, p)
 	samples := p.history.all()
 	for i := len(d.events) - 1; i >= 0; i-- {
 		if e := d.events[i]; e.Port == "" || e.Port == clean(p.name) {

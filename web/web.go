@@ -28,7 +28,9 @@ type Config struct {
 	// It is called once a second, and what it returns is not changed any more.
 	Fleet  func() (*inventory.Fleet, []string)
 	Status func(device string) *api.Status // nil while no agent of it runs; called about once a second
-	Owner  func(device string) string      // the controller that drives it, "" while none does; nil where there is one alone
+	// Why is what has made a port's signals what they were, of the agent that runs here; nil: it is not known.
+	Why   func(device, port string) (*api.Why, error)
+	Owner func(device string) string // the controller that drives it, "" while none does; nil where there is one alone
 
 	TLS   api.TLSFiles // no Cert: there is no TLS, and Addr is of loopback
 	Read  []string     // names of client certificates from TLS.CA that may read

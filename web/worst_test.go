@@ -57,7 +57,9 @@ func TestBottleneck(t *testing.T) {
 			at = at.Add(time.Second)
 		}
 	}
-	now := func() Bottleneck { return p.bottleneck("s1:p1", at.Add(-time.Second).UnixMilli()/sparkSlot.Milliseconds()) }
+	now := func() Bottleneck {
+		return p.bottleneck("s1:p1", at.Add(-time.Second).UnixMilli()/sparkSlot.Milliseconds())
+	}
 
 	add(900, 5)
 	if b := now(); !b.Before || b.Below != 200_000 || !b.Since.Equal(begin) {

@@ -15,7 +15,7 @@ func withPage(ctx context.Context, page web.Config, cfg *controller.Config, run 
 	if page.Addr == "" {
 		return run(ctx)
 	}
-	page.Fleet, page.Status, page.Memory, page.Log = cfg.Statuses.Fleet, cfg.Statuses.Status, pageMemory, cfg.Agent.Log
+	page.Fleet, page.Status, page.Why, page.Memory, page.Log = cfg.Statuses.Fleet, cfg.Statuses.Status, cfg.Statuses.Why, pageMemory, cfg.Agent.Log
 	if cfg.Share != nil {
 		page.Owner = cfg.Share.Owner
 	}

@@ -184,6 +184,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		return a.Run(ctx)
 	}
 	o.page.Fleet, o.page.Status, o.page.Log = fleetOfPage(o.File), func(string) *api.Status { return a.Status() }, log
+	o.page.Why = func(_, port string) (*api.Why, error) { return a.Why(port) }
 	return web.Beside(ctx, o.page, a.Run)
 }
 

@@ -1,18 +1,21 @@
 // The page of one port.
 import { clock, follow } from "./live.js";
-import { chart } from "./chart.js";
-import { age, el, fromServer, percent, put, rate, stateOf } from "./text.js";
+import { chart, nice } from "./chart.js";
+import { age, el, fromServer, percent, portPage, put, rate, stateOf, time } from "./text.js";
 
 const names = ["abw", "abwc", "pd", "nqd"]; // signals by T
 const query = new URLSearchParams(location.search);
 const device = query.get("device") || "", port = query.get("port") || "";
 const ask = "?" + new URLSearchParams({ device, port });
-let current = null, samples = [], events = "";
+const span = document.getElementById("span");
+let current = null, samples = [], events = [], ranges = {}, shownEvents = "", shownWhy = "";
 
 document.title = `csig: ${device}:${port}`;
 put(document.getElementById("name"), `${device}:${port}`);
 const head = document.getElementById("sample-head");
 for (const text of ["Time", "Load", "Capacity", ...names.map((n) => "S of " + n)]) head.append(el("th", { scope: "col" }, text));
+const zone = -new Date().getTimezoneOffset();
+put(document.getElementById("zone"), `Times are those of this browser: UTC${zone < 0 ? "−" : "+"}${String(Math.floor(Math.abs(zone) / 60)).padStart(2, "0")}:${String(Math.abs(zone) % 60).padStart(2, "0")}.`);
 
 async function load() {
   const r = await fromServer("/api/v1/port" + ask);
@@ -22,29 +25,83 @@ async function load() {
   }
   const a = await r.json();
   samples = a.samples;
-  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples of at most ${a.most}, since ${when(samples[0][0])}.` : "");
-  if (JSON.stringify(a.events) !== events) {
-    events = JSON.stringify(a.events);
-    document.getElementById("events").replaceChildren(...a.events.map((e) => el("tr", {}, el("th", { scope: "row" }, when(Date.parse(e.time))), ...[e.port || "the switch", e.what, e.from || "–", e.to || "–", e.reason].map((text) => el("td", {}, text)))));
+  events = a.events;
+  ranges = a.ranges;
+  neighbour(a.peer);
+  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples of at most ${a.most}, since ${time(samples[0][0])}.` : "");
+  if (JSON.stringify(events) !== shownEvents) {
+    shownEvents = JSON.stringify(events);
+    document.getElementById("events").replaceChildren(...events.map((e) => el("tr", {}, el("th", { scope: "row" }, time(Date.parse(e.time), 1)), ...[e.port || "the switch", e.what, e.from || "–", e.to || "–", e.reason].map((text) => el("td", {}, text)))));
   }
   draw();
 }
 
-const when = (ms) => new Date(ms).toISOString().replace("T", " ").slice(0, 21) + "Z";
+// neighbour is the link to the port at the other end.
+function neighbour(p) {
+  const box = document.getElementById("neighbour"), text = p.name + (p.port ? ":" + p.port : "");
+  box.hidden = !p.name;
+  if (box.shown === text + p.driven) return;
+  box.shown = text + p.driven;
+  box.replaceChildren("Neighbour: ", p.driven ? el("a", { href: portPage({ device: p.name, port: p.port }) }, text) : text, p.driven ? ", which sends the other way" : "");
+}
+
+// begins is where what is shown begins.
+function begins() {
+  const end = samples.length ? samples[samples.length - 1][0] : 0;
+  const begin = samples.length ? samples[0][0] : 0;
+  return [span.value === "all" ? Math.min(begin, end - 10000) : Math.max(end - 1000 * Number(span.value), Math.min(begin, end - 10000)), end];
+}
 
 function draw() {
+  const [begin, end] = begins();
+  const shown = samples.filter((s) => s[0] >= begin && s[1] !== null);
+  const marks = events.map((e) => ({ at: Date.parse(e.time), text: `${e.port || "the switch"}: ${e.what} ${e.to}` }));
+  const loads = Math.max(0, ...shown.map((s) => s[1])), capacity = shown.length ? shown[shown.length - 1][2] : 0;
+  const most = nice(capacity <= 2 * loads ? Math.max(loads, capacity) : loads);
   chart(document.getElementById("load"), {
-    title: "Load and capacity", samples, unit: rate, zero: true,
-    lines: [{ name: "load", of: (s) => s[1], kind: 0 }, { name: "capacity", of: (s) => s[2], kind: 1 }],
+    title: "Load and capacity", samples, begin, end, unit: rate, ticks: [0, 1, 2, 3, 4].map((i) => (i * most) / 4), marks,
+    lines: [{ name: "load", of: (s) => s[1], kind: 0 }, { name: "capacity", label: capacity > most ? `capacity ${rate(capacity)}, above what is shown` : "capacity", of: (s) => s[2], kind: 1 }],
   });
-  const lines = names.map((name, t) => ({ name, of: (s) => s[3 + t], kind: t, steps: true })).filter((l) => samples.some((s) => l.of(s) !== null));
-  chart(document.getElementById("s"), { title: "S", samples, unit: (v) => String(v), ticks: [0, 8, 16, 24, 31], lines });
-  if (document.querySelector("details").open) {
+  buckets(begin, end, marks);
+  if (document.getElementById("last").open) {
     const rows = samples.slice(-100).reverse();
-    document.getElementById("samples").replaceChildren(...rows.map((s) => el("tr", {}, el("th", { scope: "row" }, when(s[0])), ...s.slice(1).map((v, i) => el("td", { class: "number" }, v === null ? "–" : i < 2 ? rate(v) : String(v))))));
+    document.getElementById("samples").replaceChildren(...rows.map((s) => el("tr", {}, el("th", { scope: "row" }, time(s[0], 1)), ...s.slice(1).map((v, i) => el("td", { class: "number" }, v === null ? "–" : i < 2 ? rate(v) : bucket(i - 2, v))))));
   }
 }
-document.querySelector("details").addEventListener("toggle", draw);
+
+// buckets draws S of each signal, beside the values that it stands for.
+function buckets(begin, end, marks) {
+  const box = document.getElementById("s");
+  const used = names.map((name, t) => t).filter((t) => samples.some((s) => s[0] >= begin && s[3 + t] !== null));
+  if (box.children.length !== used.length || used.some((t, i) => box.children[i].dataset.t !== String(t))) {
+    box.replaceChildren(...used.map((t) => el("div", { "data-t": t })));
+  }
+  document.getElementById("no-s").hidden = used.length > 0;
+  used.forEach((t, i) => {
+    const values = samples.filter((s) => s[0] >= begin && s[3 + t] !== null).map((s) => s[3 + t]);
+    chart(box.children[i], { title: "S of " + names[t], samples, begin, end, unit: (v) => bucket(t, v), ticks: written(values), marks, lines: [{ name: names[t], of: (s) => s[3 + t], kind: t, steps: true }] });
+  });
+}
+
+// written are the values of S on the axis: those that were written, as far as their texts have room.
+function written(values) {
+  const all = [...new Set(values)].sort((a, b) => a - b);
+  if (all.length === 1) return [Math.max(0, all[0] - 1), all[0], all[0] + 1].filter((v, i, l) => v < 32 && l.indexOf(v) === i);
+  const low = all[0], high = all[all.length - 1], room = (high - low) / 11;
+  const out = [low];
+  for (const v of all) if (v - out[out.length - 1] >= room && high - v >= room) out.push(v);
+  return [...out, high];
+}
+
+// bucket is S with the values that it stands for, where a port has written it.
+function bucket(t, s) {
+  const g = ranges[t], of = g?.of[s];
+  return of ? `${s}: ${range({ s, low: of[0], high: of[1], unit: g.unit })}` : String(s);
+}
+
+document.getElementById("last").addEventListener("toggle", draw);
+span.addEventListener("change", draw);
+addEventListener("resize", draw);
 
 // facts are the port's figures now.
 function facts() {
@@ -68,15 +125,62 @@ function facts() {
   });
 }
 
-function range(g) {
-  const of = g.unit === "bit/s" || g.unit === "bps" ? rate : g.unit === "ppm" ? percent : (v) => `${v} ${g.unit}`;
-  return g.s === 31 ? `from ${of(g.low)} on` : `${of(g.low)} to ${of(g.high)}`;
+function valueOf(unit) {
+  return unit === "bit/s" || unit === "bps" ? rate : unit === "ppm" ? percent : (v) => `${v} ${unit}`;
 }
+
+// range is what a bucket stands for: its two ends share their unit where they can.
+function range(g) {
+  const of = valueOf(g.unit), low = of(g.low), high = of(g.high);
+  if (g.s === 31) return `from ${low} on`;
+  const [a, unit] = low.split(" "), [b, other] = high.split(" ");
+  return unit === other ? `${a} to ${b} ${unit}` : `${low} to ${high}`;
+}
+
+// why has the events of csig why: how S came about.
+async function why() {
+  let text;
+  try {
+    const r = await fromServer("/api/v1/why" + ask);
+    if (!r.ok) return; // load says why
+    text = await r.text();
+  } catch {
+    asked = 0; // so that the next event asks again
+    return;
+  }
+  if (text === shownWhy) return;
+  shownWhy = text;
+  const a = JSON.parse(text);
+  put(document.getElementById("why-error"), a.error || (a.shadow ? "Shadow mode: nothing is programmed." : "") || (a.more ? `The newest ${a.records.length} records; csig why has ${a.more} more.` : ""));
+  document.getElementById("why").replaceChildren(...a.records.map((r) => el("tr", {}, el("th", { scope: "row" }, time(Date.parse(r.from), 3)), ...[
+    time(Date.parse(r.to), 3), String(r.cycles), r.state + (r.held ? ", held" : ""), r.signals.map((g) => `${g.signal} ${g.s}${g.stale ? " (the fallback)" : `: ${range(g)} (${g.locator})`}`).join("; ") || "–",
+    r.max_abw_bps ? `${rate(r.min_abw_bps)} to ${rate(r.max_abw_bps)}` : "–", how(r), r.notes.join("; "),
+  ].map((text) => el("td", {}, text)))));
+  document.getElementById("why-table").hidden = a.records.length === 0;
+}
+
+// how is what the first cycle of a record had.
+function how(r) {
+  const out = [];
+  if (r.window_ns > 0) out.push(`${r.bits} bits in ${(r.window_ns / 1e9).toPrecision(4)} s`);
+  r.signals.forEach((g, i) => {
+    if (!g.stale && i < r.computed.length && r.computed[i] !== g.s) out.push(`${g.signal} is in bucket ${r.computed[i]}, damping keeps ${g.s}`);
+  });
+  out.push(r.written ? `${r.operations} operations, acknowledged after ${(r.program_ns / 1e6).toPrecision(3)} ms` : "nothing was written");
+  return out.join("; ");
+}
+
+let asked = 0;
+const whyEvery = 5000; // ms; S changes between
 
 follow(ask, (d) => {
   if (d.full) current = null; // it may not be there any more
   for (const p of d.ports) current = p;
   facts();
   if (d.full || d.ports.length) load();
+  if (d.full || d.ports.length && Date.now() - asked > whyEvery) {
+    asked = Date.now();
+    why();
+  }
 });
 setInterval(facts, 1000);
