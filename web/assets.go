@@ -33,6 +33,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /assets/{name}", func(w http.ResponseWriter, r *http.Request) { serveAsset(w, r, r.PathValue("name")) })
 	mux.HandleFunc("GET /api/v1/fleet", s.serveFleet)
 	mux.HandleFunc("GET /api/v1/port", s.servePort)
+	mux.HandleFunc("GET /api/v1/path", s.servePath)
 	mux.HandleFunc("GET /api/v1/why", s.serveWhy)
 	mux.HandleFunc("GET /api/v1/live", s.serveLive)
 	mux.HandleFunc("GET /api/v1/plan", s.servePlan)

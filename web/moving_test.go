@@ -104,7 +104,8 @@ func (m *moving) run(t testing.TB) {
 	}()
 }
 
-// TestLongPictures loads the pages of live fleets of several sizes on wide and narrow screens.
+// TestLongPictures: the pages of live fleets of 4 to 100 switches are legible on wide and narrow screens. With
+// -pictures DIR it keeps pictures of them, light and dark, after a minute of moving load.
 func TestLongPictures(t *testing.T) {
 	for _, c := range []struct{ leaves, spines int }{{2, 2}, {36, 4}, {92, 8}} {
 		n := c.leaves + c.spines
@@ -113,25 +114,28 @@ func TestLongPictures(t *testing.T) {
 			m.run(t)
 			host := serve(t, m.fleet, m.names, m.agents)
 			b := webtest.New(t, webtest.Options{}, host)
-			for _, path := range []string{"/", "/port?device=leaf1&port=Ethernet204"} {
+			if *pictures != "" {
+				time.Sleep(time.Minute)
+			}
+			for _, page := range []struct{ name, path, there string }{
+				{"fleet", "/", fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5`, n)},
+				{"port", "/port?device=leaf1&port=Ethernet204", `document.querySelector("#load svg")`},
+			} {
 				for _, width := range []int64{1440, 390} {
 					b.Window(width, 900)
-					b.Open("http://" + host + path)
-					if path == "/" {
-						b.Await(fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d`, n))
-						b.Await(`document.querySelectorAll("#rows tr").length > 0`)
-					} else {
-						b.Await(`document.querySelector("#load svg")`)
+					b.Open("http://" + host + page.path)
+					b.Await(page.there)
+					if wide := webtest.Eval[int64](b, `document.documentElement.scrollWidth`); wide > width {
+						t.Errorf("%s is %d px wide on a screen of %d", page.path, wide, width)
 					}
-					time.Sleep(3 * time.Second)
-					name := fmt.Sprintf("%s-%d-%d", map[bool]string{true: "fleet", false: "port"}[path == "/"], n, width)
+					if page.name == "fleet" {
+						legible(t, b)
+					}
+					name := fmt.Sprintf("%s-%d-%d", page.name, n, width)
 					picture(t, b, name)
-					if width == 1440 {
-						webtest.Eval[bool](b, `document.querySelectorAll("#map .switch")[1]?.dispatchEvent(new PointerEvent("pointerenter")) ?? true`)
-						b.Prefer("prefers-color-scheme", "dark")
-						picture(t, b, name+"-dark")
-						b.Prefer("prefers-color-scheme", "light")
-					}
+					b.Prefer("prefers-color-scheme", "dark")
+					picture(t, b, name+"-dark")
+					b.Prefer("prefers-color-scheme", "light")
 				}
 			}
 		})

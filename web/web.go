@@ -57,6 +57,7 @@ type Server struct {
 	live  chan struct{} // a place for each client that follows
 	drawn mapText
 	plan  planFile
+	paths fleetPaths
 	stop  chan struct{}
 }
 

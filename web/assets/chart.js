@@ -27,7 +27,7 @@ export function chart(box, { title, samples, begin, end, unit, lines, ticks, mar
   const step = 1000 * (steps.find((s) => ((end - begin) / 1000 / s) * 80 < width - left) || 7200);
   for (let t = Math.ceil(begin / step) * step; t <= end; t += step) {
     root.append(svg("line", { x1: x(t), x2: x(t), y1: top, y2: high - bottom + 4, class: "grid" }));
-    root.append(svg("text", { x: x(t), y: high - 8, class: "axis" }, time(t).slice(-8)));
+    if (x(t) < width - 28) root.append(svg("text", { x: x(t), y: high - 8, class: "axis" }, time(t).slice(-8)));
   }
   for (const m of marks) {
     if (m.at < begin || m.at > end) continue;

@@ -2,12 +2,14 @@
 import { clock, follow } from "./live.js";
 import { Table } from "./table.js";
 import { WeatherMap } from "./map.js";
+import { Path } from "./path.js";
 import { Worst } from "./worst.js";
 import { age, el, fromServer, portPage, put, stateOf, states } from "./text.js";
 
 const ports = new Map(), devices = new Map();
 const table = new Table(ports), worst = new Worst(ports);
 let map = null;
+const path = new Path(ports, () => ranked());
 
 document.getElementById("about-map").open = innerWidth > 600;
 
@@ -34,13 +36,14 @@ async function topology() {
   const peers = map ? map.peers() : new Map();
   table.peers(peers);
   worst.peers(peers);
+  path.fleet(t.map, peers);
   ranked();
 }
 
 // ranked has the bottlenecks on the map.
 function ranked() {
   if (!map) return;
-  map.mark(worst.ranked.map((w) => w.id));
+  map.mark(worst.ranked.map((w) => w.id), new Set(path.hops.flat()));
   map.draw();
 }
 
@@ -55,6 +58,7 @@ follow("", (d) => {
   for (const p of d.ports) ports.set(p.id, p);
   if (d.worst || d.full) worst.take(d.worst || []);
   table.draw();
+  path.draw();
   ranked();
   summary();
   counts();

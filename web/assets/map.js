@@ -14,6 +14,7 @@ export class WeatherMap {
     this.width = 0;
     this.pinned = this.pointed = null; // the switch that has or had the focus, and that under the pointer
     this.ranks = new Map(); // of the bottlenecks, by port
+    this.way = new Set(); // ports of the path that is asked for
     this.switches = plan.nodes.filter((n) => !n.host);
     this.stop = this.switches[0]; // the one that Tab goes to
     this.hosts = plan.nodes.length - this.switches.length;
@@ -236,8 +237,9 @@ export class WeatherMap {
     best.g.focus();
   }
 
-  // mark shows the bottlenecks by their ranks.
-  mark(ranked) {
+  // mark shows the bottlenecks by their ranks, and the ports of the path that is asked for.
+  mark(ranked, way) {
+    this.way = way;
     this.ranks = new Map(ranked.map((id, i) => [id, i + 1]));
   }
 
@@ -268,6 +270,7 @@ export class WeatherMap {
       worse.forEach((w, i) => {
         if (!k.halves[i]) return;
         k.halves[i].dataset.level = w;
+        k.halves[i].classList.toggle("way", ends[i].some((p) => this.way.has(p.id)));
         if (k.figures[i]) {
           put(k.figures[i], left(ends[i], this.width < narrow ? "" : null));
           k.figures[i].dataset.level = w;
@@ -276,7 +279,7 @@ export class WeatherMap {
         put(k.marks[i], signs[w] || "");
         k.marks[i].dataset.level = w;
       });
-      const layer = worse.some((w) => !["none", "l3", "l2"].includes(w)) ? this.ill : this.calm;
+      const layer = worse.some((w) => !["none", "l3", "l2"].includes(w)) || k.halves.some((h) => h?.matches(".way")) ? this.ill : this.calm;
       if (k.g.parentNode !== layer) layer.append(k.g);
       const on = chosen !== null && (a === chosen || b === chosen);
       k.g.classList.toggle("on", on);

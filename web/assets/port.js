@@ -58,9 +58,11 @@ function draw() {
   const marks = events.map((e) => ({ at: Date.parse(e.time), text: `${e.port || "the switch"}: ${e.what} ${e.to}` }));
   const loads = Math.max(0, ...shown.map((s) => s[1])), capacity = shown.length ? shown[shown.length - 1][2] : 0;
   const most = nice(capacity <= 2 * loads ? Math.max(loads, capacity) : loads);
+  const capacities = shown.map((s) => s[2]);
+  const above = Math.min(...capacities) > most ? ` ${rate(capacity)}, above what is shown` : Math.max(...capacities) > most ? ", in part above what is shown" : "";
   chart(document.getElementById("load"), {
     title: "Load and capacity", samples, begin, end, unit: rate, ticks: [0, 1, 2, 3, 4].map((i) => (i * most) / 4), marks,
-    lines: [{ name: "load", of: (s) => s[1], kind: 0 }, { name: "capacity", label: capacity > most ? `capacity ${rate(capacity)}, above what is shown` : "capacity", of: (s) => s[2], kind: 1 }],
+    lines: [{ name: "load", of: (s) => s[1], kind: 0 }, { name: "capacity", label: "capacity" + above, of: (s) => s[2], kind: 1 }],
   });
   buckets(begin, end, marks);
   if (document.getElementById("last").open) {
@@ -178,7 +180,7 @@ follow(ask, (d) => {
   for (const p of d.ports) current = p;
   facts();
   if (d.full || d.ports.length) load();
-  if (d.full || d.ports.length && Date.now() - asked > whyEvery) {
+  if (current && (d.full || d.ports.length && Date.now() - asked > whyEvery)) {
     asked = Date.now();
     why();
   }
