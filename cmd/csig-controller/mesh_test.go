@@ -24,6 +24,7 @@ import (
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
 // until waits for up to a minute.
@@ -41,7 +42,7 @@ func until(t *testing.T, what string, is func() error) {
 // TestMeshOfAController has two hosts send rows to a controller, each with the certificate of its name. They read little of a
 // port whose agent, which the controller runs, says that it is idle.
 func TestMeshOfAController(t *testing.T) {
-	dir, addr := t.TempDir(), free(t)
+	dir, addr := t.TempDir(), freeport.Addr(t)
 	began := time.Now()
 	sw := &oftest.Memory{Ports: []string{"p1", "p2"}, Speed: 1e9, Bytes: func(int) uint64 { return uint64(time.Since(began).Microseconds() / 8) }} // 1 Mbit/s
 	if err := sw.Listen("127.0.0.1:0"); err != nil {

@@ -123,8 +123,12 @@ func runMeshDemo(cmd *cobra.Command, opts demo.Options, s *screen) error {
 	res, err := demo.RunMesh(cmd.Context(), demo.MeshOptions{
 		Options: opts,
 		Ask: func(ctx context.Context, socket string) (*mesh.Status, error) {
+			c, err := (&meshOptions{socket: socket}).where()
+			if err != nil {
+				return nil, err
+			}
 			s := new(mesh.Status)
-			return s, askMesh(ctx, socket, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+			return s, c.ask(ctx, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
 		},
 		Text: func(status *mesh.Status) string { return meshText(status, s.columns(), false) },
 	})
