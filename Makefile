@@ -15,7 +15,7 @@ SUM     := gotest.tools/gotestsum@v1.13.0
 # The Debian packages that the tests use as peers; debootstrap makes the root that csig's own
 # packages are installed in. Chromium runs the tests of the page, Prometheus with
 # Alertmanager those of the metrics and alerts, Podman with runc the container.
-PEERS   := nftables iproute2 iputils-ping ethtool tshark snmpd snmp openssh-server openvswitch-switch redis-server sudo busybox chromium prometheus prometheus-alertmanager debootstrap lldpd podman runc
+PEERS   := nftables iproute2 iputils-ping ethtool tshark snmpd snmp openssh-server openssl openvswitch-switch redis-server sudo busybox chromium prometheus prometheus-alertmanager debootstrap lldpd podman runc
 
 # What makes the committed BPF object: Debian 12's compiler, by its version, so that the
 # same source is the same bytes.

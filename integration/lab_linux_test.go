@@ -111,14 +111,14 @@ func TestLongLegacyPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.run("examples/legacy-lab/lab down") })
-	l.showsAgain("legacy.md", 12, func(block string) string { return numbers.ReplaceAllString(timeless(block), "N") })
+	l.showsAgain("legacy.md", 16, func(block string) string { return numbers.ReplaceAllString(timeless(block), "N") })
 	if left, _ := l.run("ls -A /run/netns /run/csig-lab 2>&1; ps ax -o args | grep '[c]sig-lab/'"); !strings.Contains(left, "No such file") || strings.Contains(left, "lab-") {
 		t.Errorf("left behind: %s", left)
 	}
 }
 
 // numbers are what is measured, and the space that they are aligned with.
-var numbers = regexp.MustCompile(`(\b[\d.:–]+(ns|µs|ms|s|k|M|G|%)?\b%?| \+)|run [0-9a-f]{16}|=[0-9]+|  +`)
+var numbers = regexp.MustCompile(`(-?\b[\d.:–]+(ns|µs|ms|s|k|M|G|%)?\b%?| \+)|run [0-9a-f]{16}|=[0-9]+|  +`)
 
 // showsAgain carries out the commands of a page, and compares what they print but for what alike takes out.
 func (l *laboratory) showsAgain(name string, least int, alike func(block string) string) {
