@@ -27,6 +27,20 @@ devices:
     local: true
     ports: [{name: swp1, speed: 100M, action: strip}, {name: swp2, speed: 100M, lm: 2}]
 `
+	meshFile = "/etc/csig/mesh.yaml"
+	meshKey  = "/etc/csig/mesh.key"
+	meshText = `
+format: csig.fleet/v1
+profile: {name: lab, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-10G}}}
+devices:
+  - name: s1
+    platform: linux
+    ports: [{name: swp1, speed: 10G, peer: h1}, {name: swp2, speed: 10G, peer: h2}]
+hosts:
+  - {name: h1, csig: true, local: true, address: 127.0.0.1, interface: lo}
+  - {name: h2, csig: true, address: 127.0.0.2}
+mesh: {key: {file: ` + meshKey + `}, interval: 1s}
+`
 	fleetText = `
 format: csig.fleet/v1
 profile: {name: lab, tpid: 0x88a8, interval: 1s, signals: {abw: {buckets: log-10G}}}
@@ -309,6 +323,59 @@ func (m *machine) controllerUnit() {
 	if got := m.show(unit, "ActiveState"); got != "active" {
 		t.Errorf("%s is %s", unit, got)
 	}
+}
+
+// meshUnit runs csig-mesh as a host that collects: as its user, with one capability, and by a fleet file that
+// changes. It leaves it running.
+func (m *machine) meshUnit() {
+	t := m.t
+	t.Helper()
+	const unit = "csig-mesh"
+	if out, _ := m.try("systemctl", "is-enabled", unit); out != "disabled" {
+		t.Errorf("the installation leaves %s %s", unit, out)
+	}
+	m.sandbox(unit, "/usr/bin/csig mesh run --socket /run/csig-mesh/mesh.sock $ARGS")
+	m.host("ip", "link", "set", "lo", "up")
+	m.write("etc/csig/mesh.conf", "ARGS=-i "+meshFile+" --collect\n")
+	m.write(meshFile, meshText)
+	m.write(meshKey, "a key of sixteen bytes\n")
+	m.run("chown", "csig-mesh:", meshKey)
+	m.run("chmod", "0400", meshKey)
+	m.run("systemctl", "enable", "--now", "--quiet", unit)
+	status := func(want string) func() string {
+		return func() string {
+			out, err := m.try("csig", "mesh", "status")
+			if err != nil || !strings.Contains(out, want) {
+				return out
+			}
+			return ""
+		}
+	}
+	await(t, "the collector has the host's rows", status("mesh lab: 1 of 2 hosts live"))
+	m.service(unit)
+	process, uid := m.processOf(unit), m.run("id", "-u", unit)
+	for name, want := range map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapEff": "0000000000002000", "CapBnd": "0000000000002000", "Uid": strings.Join([]string{uid, uid, uid, uid}, "\t")} {
+		if process[name] != want {
+			t.Errorf("%s of %s is %s, want %s", name, unit, process[name], want)
+		}
+	}
+	if got := m.run("stat", "--format=%U %a", "/run/csig-mesh/mesh.sock"); got != "csig-mesh 600" {
+		t.Errorf("the socket belongs to %s", got)
+	}
+	if got := m.show(unit, "StatusText"); got != "h1: probes 1 host" {
+		t.Errorf("the status of %s is %q", unit, got)
+	}
+	m.write(meshFile, strings.Replace(meshText, "interval: 1s}\n", "interval: 2s}\n", 1))
+	m.run("systemctl", "reload", unit)
+	await(t, "the changed file is in force", status("a host is probed every 2s or more"))
+	if got := m.show(unit, "ActiveState") + " " + m.show(unit, "NRestarts"); got != "active 0" {
+		t.Errorf("after the reload %s is %s", unit, got)
+	}
+	m.run("systemctl", "stop", unit)
+	if got := m.show(unit, "Result"); got != "success" {
+		t.Errorf("stopped, %s has the result %s", unit, got)
+	}
+	m.run("systemctl", "start", unit)
 }
 
 // removeCrashed removes a package whose unit waits for its next start after a crash: what it made is

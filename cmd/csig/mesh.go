@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,8 +32,11 @@ func newMesh() *cobra.Command {
   csig mesh why h1 h6`, newMeshRun(), newMeshStatus(), newMeshWhy(), newMeshHistograms())
 }
 
-// meshSocket is where a collector answers unless --socket says otherwise.
+// meshSocket is where a collector answers unless --socket says otherwise; unitSocket where that of the unit
+// csig-mesh does, whose user is another one than that of an agent or a controller on its machine.
 func meshSocket() string { return filepath.Join(vendors.AgentDir(), "mesh.sock") }
+
+const unitSocket = "/run/csig-mesh/mesh.sock"
 
 type meshOptions struct {
 	file, socket, rate string
@@ -308,7 +312,7 @@ func (c *meshCollector) minutes(ctx context.Context, w io.Writer, watch bool) er
 
 // addWhere adds the flags that say where the collector is.
 func (o *meshOptions) addWhere(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.socket, "socket", meshSocket(), "unix socket of the collector")
+	cmd.Flags().StringVar(&o.socket, "socket", "", "unix socket of the collector (default: "+meshSocket()+", or that of the unit csig-mesh)")
 	cmd.Flags().StringVarP(&o.file, "inventory", "i", "", "fleet file: ask the collector that its mesh names, over TLS")
 	cmd.MarkFlagsMutuallyExclusive("socket", "inventory")
 }
@@ -323,11 +327,17 @@ type meshCollector struct {
 // where is the collector that is to be asked.
 func (o *meshOptions) where() (*meshCollector, error) {
 	if o.file == "" {
+		socket := o.socket
+		if socket == "" {
+			if socket = meshSocket(); !isThere(socket) && isThere(unitSocket) {
+				socket = unitSocket
+			}
+		}
 		return &meshCollector{
-			name: o.socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
+			name: socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
 			transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				var d net.Dialer
-				return d.DialContext(ctx, "unix", o.socket)
+				return d.DialContext(ctx, "unix", socket)
 			}},
 		}, nil
 	}
@@ -355,6 +365,11 @@ const (
 	maxMeshAnswer = 64 << 20 // bytes
 	meshWait      = 10 * time.Second
 )
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
 
 // ask asks the collector; formats are the answer's own and the one that is wanted.
 func (c *meshCollector) ask(ctx context.Context, path string, to any, formats func() (is, want string)) error {

@@ -194,7 +194,10 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	}
 	if cfg.OnReady != nil {
 		cfg.OnReady(func() bool { return time.Since(time.Unix(0, reported.Load())) < hangs }, func() string {
-			return fmt.Sprintf("%s: probes %d hosts", cfg.Host.Name, peers.Load())
+			if n := peers.Load(); n != 1 {
+				return fmt.Sprintf("%s: probes %d hosts", cfg.Host.Name, n)
+			}
+			return cfg.Host.Name + ": probes 1 host"
 		})
 	}
 	ended := make(chan error, 1)
