@@ -47,10 +47,11 @@ type clos struct {
 }
 
 // closShape is what a fabric has: hosts per leaf have addresses of IPv4, or of IPv6; leaves are the kernel's, or
-// bridges of Open vSwitch, which choose a spine by a select group for each flow.
+// bridges of Open vSwitch, which choose a spine by a select group for each flow. Native switches have shaped ports
+// and measure what frames wait there.
 type closShape struct {
 	leaves, spines, each int
-	six, ecmp            bool
+	six, ecmp, native    bool
 }
 
 type closHost struct {
@@ -176,16 +177,28 @@ func newClos(t *testing.T, shape closShape) *clos {
 	if err := c.WaitUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	signals := "    abw: {buckets: log-100M}\n    abwc: {buckets: log}\n"
+	if shape.native {
+		signals = "    abwc: {buckets: log, quantum: 1ppm}\n    pd: {buckets: log-10ms, quantum: 64ns}\n"
+		for _, p := range c.ports {
+			if err := p.Shape(closSpeed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	tpid, vlans, interval := "0x9900", "", "100ms"
 	if six {
 		interval = "1s" // in which loads of the kernel are even on a busy machine, too
 	}
+	if shape.native {
+		tpid += "\n  wide_tpid: 0x9901"
+	}
 	if shape.ecmp {
 		tpid, vlans, interval = "0x88a8", "vlan_tpids: [0x8100]\n", "500ms" // Open vSwitch forwards in a process
 	}
-	c.text = "format: csig.fleet/v1\nprofile:\n  name: clos\n  tpid: " + tpid + "\n  interval: " + interval + "\n  signals:\n    abw: {buckets: log-100M}\n    abwc: {buckets: log}\n" + vlans + "devices:\n"
+	c.text = "format: csig.fleet/v1\nprofile:\n  name: clos\n  tpid: " + tpid + "\n  interval: " + interval + "\n  signals:\n" + signals + vlans + "devices:\n"
 	for _, name := range slices.Sorted(maps.Keys(c.switches)) {
-		platform, by := "linux", ""
+		platform, by := map[bool]string{false: "linux", true: "linux-ebpf"}[shape.native], ""
 		if sw := c.ovs[name]; sw != nil {
 			platform, by = "ovs", "ovs: {bridge: csig, run_dir: "+sw.Dir+"}, "
 		}
