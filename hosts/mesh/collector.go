@@ -16,7 +16,7 @@ const MostRows = 100
 
 // Collector takes the rows of all hosts, and says what limits them. All methods are safe beside each other.
 //
-// It keeps at most 250 bytes for each pair that has been probed, with up to three signals, and MostChanges changes of all pairs, 24 bytes
+// It keeps at most 250 bytes for each pair that has been probed, with two signals, and MostChanges changes of all pairs, 24 bytes
 // each: those are its history.
 type Collector struct {
 	began time.Time // of the times below
