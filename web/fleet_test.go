@@ -332,3 +332,71 @@ func TestLongHostileText(t *testing.T) {
 		t.Error("a device's script ran")
 	}
 }
+
+// TestLongTimeTravel: the slider shows a port as it was, beside the record that held then, and the address
+// of that moment is one to share.
+func TestLongTimeTravel(t *testing.T) {
+	t.Parallel()
+	a := &agents{of: map[string]*api.Status{"s1": status("s1", live("swp1", 100e9, 10e9))}}
+	cfg := one(t)
+	began := time.Now()
+	var changed atomic.Int64 // when, in ns; 0: not yet
+	cfg.Status = a.status
+	cfg.Why = func(string, string) (*api.Why, error) {
+		w := &api.Why{}
+		for i, ns := range []int64{began.Add(-time.Minute).UnixNano(), changed.Load()} {
+			if ns != 0 {
+				m := api.Moment{At: time.Unix(0, ns)}
+				w.Records = append(w.Records, api.Record{First: m, Last: m, Cycles: uint64(i + 1), State: api.StateLive})
+			}
+		}
+		return w, nil
+	}
+	host := run(t, cfg).Addr().String()
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Window(1200, 900)
+	b.Open("http://" + host + "/port?device=s1&port=swp1")
+	facts := func(load string) string {
+		return fmt.Sprintf(`document.getElementById("facts").innerText.includes("Load\n%s Gbit/s")`, load)
+	}
+	for _, load := range []uint64{20, 30} { // each in samples more than a second from the next
+		a.set("s1", "swp1", loaded(100e9, load*1e9))
+		b.Await(facts(fmt.Sprint(load)))
+		time.Sleep(2 * time.Second)
+	}
+	changed.Store(time.Now().UnixNano())
+	a.set("s1", "swp1", loaded(100e9, 80e9))
+	b.Await(facts("80"))
+	b.Await(`document.querySelectorAll("#load .then").length === 0 && document.getElementById("then").textContent === "now"`)
+	if got := webtest.Eval[string](b, `new URLSearchParams(location.search).get("at") ?? "none"`); got != "none" {
+		t.Errorf("the address of now has the time %s", got)
+	}
+
+	webtest.Eval[bool](b, `document.getElementById("when").focus() ?? true`)
+	for range 5 {
+		b.Type(kb.ArrowLeft)
+		if webtest.Eval[bool](b, facts("30")) {
+			break
+		}
+	}
+	b.Await(facts("30"))
+	b.Await(`document.getElementById("state").textContent.startsWith("As it was at ") && document.querySelectorAll("#load .then").length === 1`)
+	b.Await(`document.querySelector("#why tr[aria-current]")?.children[2].textContent === "1"`)
+	newest := webtest.Eval[float64](b, `Number(document.getElementById("when").max)`)
+	a.set("s1", "swp1", loaded(100e9, 90e9)) // what comes meanwhile changes nothing of that
+	address := webtest.Eval[string](b, `location.href`)
+	b.Await(fmt.Sprintf(`Number(document.getElementById("when").max) > %f`, newest))
+	if !webtest.Eval[bool](b, facts("30")) {
+		t.Error("the past has changed")
+	}
+	if unnamed := b.Unnamed(); len(unnamed) > 0 {
+		t.Errorf("without a name: %q", unnamed)
+	}
+	picture(t, b, "travel")
+	b.Open(address)
+	b.Await(facts("30"))
+	webtest.Eval[bool](b, `document.getElementById("now").click() ?? true`)
+	b.Await(facts("90"))
+	b.Open("http://" + host + "/port?device=s1&port=swp1&at=" + began.Add(-time.Hour).UTC().Format(time.RFC3339))
+	b.Await(`document.getElementById("state").textContent.startsWith("Nothing is kept of ")`)
+}

@@ -10,7 +10,7 @@ import (
 
 // Bounds of a port's history, in samples.
 const (
-	maxSamples = 900
+	maxSamples = 3600 // an hour, at one a second
 	minSamples = 30
 	sampleSize = int(unsafe.Sizeof(sample{}))
 )
@@ -51,6 +51,9 @@ func (h *history) add(p *api.Port, now time.Time, most int) {
 	same := any && p.State == h.state && s.has == last.has && s.s == last.s && s.measured == last.measured
 	if same && (!s.measured || s.at <= last.at) {
 		return
+	}
+	if any {
+		s.at = max(s.at, last.at+1) // a window can have ended before it was seen that there was none
 	}
 	h.state = p.State
 	if most != h.most {

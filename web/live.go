@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ type portAnswer struct {
 	Device  json.RawMessage `json:"device"`
 	Port    json.RawMessage `json:"port"`
 	Most    int             `json:"most"`    // samples that are kept
-	Samples [][]any         `json:"samples"` // time in ms, load, capacity (null where not measured), S by T (null where none is written)
+	Samples [][]any         `json:"samples"` // after the time that was given; time in ms, load, capacity (null where not measured), S by T (null where none is written)
 	Ranges  ranges          `json:"ranges"`  // of the buckets of the device's profile, as far as they have been written
 	Peer    peer            `json:"peer"`
 	Events  []Event         `json:"events"` // of the port and of its device, the newest first
@@ -88,7 +89,11 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.board.mu.Unlock()
+	after, _ := strconv.ParseInt(q.Get("after"), 10, 64) // 0: all
 	for _, m := range samples {
+		if m.at <= after {
+			continue
+		}
 		row := []any{m.at, nil, nil}
 		if m.measured {
 			row[1], row[2] = m.load, m.capacity

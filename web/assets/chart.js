@@ -6,8 +6,8 @@ const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600]; // s be
 
 // chart draws samples from begin to end, in ms, into a box. Lines are told apart by dashes and by names beside
 // colours; a value that is null is a gap. ticks are the values on the axis, the lowest first; marks are instants
-// with a text.
-export function chart(box, { title, samples, begin, end, unit, lines, ticks, marks = [] }) {
+// with a text; now is the instant that is looked at, 0 for the last.
+export function chart(box, { title, samples, begin, end, unit, lines, ticks, marks = [], now = 0 }) {
   const shown = samples.filter((s) => s[0] >= begin && s[0] <= end);
   if (!shown.some((s) => lines.some((l) => l.of(s) !== null))) {
     box.replaceChildren(samples.length ? "Nothing was measured in this time." : "Nothing has been measured yet.");
@@ -19,7 +19,7 @@ export function chart(box, { title, samples, begin, end, unit, lines, ticks, mar
   const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - right);
   const y = (v) => top + (1 - (v - low) / (most - low || 1)) * (high - top - bottom);
   const newest = lines.map((l) => `${l.name} ${last(shown, l, unit)}`).join(", ");
-  const root = svg("svg", { viewBox: `0 0 ${width} ${high}`, width, height: high, role: "img", "aria-label": `${title}, ${time(begin)} to ${time(end)}. Now: ${newest}. The table below has the samples.` });
+  const root = svg("svg", { viewBox: `0 0 ${width} ${high}`, width, height: high, role: "img", "aria-label": `${title}, ${time(begin)} to ${time(end)}. ${now ? "At the end" : "Now"}: ${newest}. The table below has the samples.` });
   ticks.forEach((v, i) => {
     root.append(svg("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }));
     root.append(svg("text", { x: left - 6, y: y(v) + 4, class: "axis end" }, labels[i]));
@@ -33,6 +33,7 @@ export function chart(box, { title, samples, begin, end, unit, lines, ticks, mar
     if (m.at < begin || m.at > end) continue;
     root.append(svg("g", { class: "event" }, svg("title", {}, `${time(m.at)} ${m.text}`), svg("line", { x1: x(m.at), x2: x(m.at), y1: top, y2: high - bottom }), svg("text", { x: x(m.at), y: top }, "▼")));
   }
+  if (now) root.append(svg("g", { class: "then" }, svg("line", { x1: x(now), x2: x(now), y1: top - 4, y2: high - bottom })));
   let at = left;
   lines.forEach((l) => {
     root.append(svg("path", { d: path(shown, l, x, y, most), class: `line k${l.kind}` }));

@@ -17,14 +17,71 @@ for (const text of ["Time", "Load", "Capacity", ...names.map((n) => "S of " + n)
 const zone = -new Date().getTimezoneOffset();
 put(document.getElementById("zone"), `Times are those of this browser: UTC${zone < 0 ? "−" : "+"}${String(Math.floor(Math.abs(zone) / 60)).padStart(2, "0")}:${String(Math.abs(zone) % 60).padStart(2, "0")}.`);
 
+// at is the time that is looked at, in ms; null: now.
+let at = Date.parse(query.get("at")) || null;
+const slider = document.getElementById("when");
+
+// travel looks at another time, or at what is now, and has that in the address.
+function travel(ms) {
+  at = ms;
+  const own = new URLSearchParams({ device, port });
+  if (at !== null) own.set("at", new Date(at).toISOString());
+  history.replaceState(null, "", "?" + own);
+  facts();
+  draw();
+}
+slider.addEventListener("input", () => travel(Number(slider.value) + 1000 > newest() ? null : Number(slider.value)));
+document.getElementById("now").addEventListener("click", () => {
+  travel(null);
+  slider.focus();
+});
+
+const newest = () => (samples.length ? samples[samples.length - 1][0] : 0);
+
+// slide has the slider span the samples that are kept.
+function slide() {
+  document.getElementById("travel").hidden = samples.length < 2;
+  if (samples.length < 2) return;
+  slider.min = samples[0][0];
+  slider.max = newest();
+  const ms = at === null ? newest() : Math.min(Math.max(at, samples[0][0]), newest());
+  slider.value = ms;
+  put(document.getElementById("then"), at === null ? "now" : time(at));
+  slider.setAttribute("aria-valuetext", at === null ? "now" : time(at));
+  document.getElementById("now").hidden = at === null;
+}
+
+// past is the sample that held at the time that is looked at.
+function past() {
+  return samples.findLast((s) => s[0] <= at);
+}
+
+let busy = false, again = false;
+
+// load fetches what is new. One question is open at a time, as each says what is there already.
 async function load() {
-  const r = await fromServer("/api/v1/port" + ask);
+  again = busy;
+  if (busy) return;
+  busy = true;
+  try {
+    do {
+      again = false;
+      await fetchNew();
+    } while (again);
+  } finally {
+    busy = false;
+  }
+}
+
+async function fetchNew() {
+  const last = newest();
+  const r = await fromServer(`/api/v1/port${ask}&after=${last}`);
   if (!r.ok) {
     put(document.getElementById("state"), r.status === 404 ? "There is no such port here: it may not have been reported yet." : `The server refuses: ${r.status}`);
     return;
   }
   const a = await r.json();
-  samples = a.samples;
+  if (last === newest()) samples = samples.concat(a.samples).slice(-a.most);
   events = a.events;
   ranges = a.ranges;
   neighbour(a.peer);
@@ -47,12 +104,14 @@ function neighbour(p) {
 
 // begins is where what is shown begins.
 function begins() {
-  const end = samples.length ? samples[samples.length - 1][0] : 0;
   const begin = samples.length ? samples[0][0] : 0;
+  const end = at === null || span.value === "all" ? newest() : Math.min(newest(), at + 500 * Number(span.value)); // in the middle
   return [span.value === "all" ? Math.min(begin, end - 10000) : Math.max(end - 1000 * Number(span.value), Math.min(begin, end - 10000)), end];
 }
 
 function draw() {
+  slide();
+  held();
   const [begin, end] = begins();
   const shown = samples.filter((s) => s[0] >= begin && s[1] !== null);
   const marks = events.map((e) => ({ at: Date.parse(e.time), text: `${e.port || "the switch"}: ${e.what} ${e.to}` }));
@@ -61,7 +120,7 @@ function draw() {
   const capacities = shown.map((s) => s[2]);
   const above = Math.min(...capacities) > most ? ` ${rate(capacity)}, above what is shown` : Math.max(...capacities) > most ? ", in part above what is shown" : "";
   chart(document.getElementById("load"), {
-    title: "Load and capacity", samples, begin, end, unit: rate, ticks: [0, 1, 2, 3, 4].map((i) => (i * most) / 4), marks,
+    title: "Load and capacity", samples, begin, end, unit: rate, ticks: [0, 1, 2, 3, 4].map((i) => (i * most) / 4), marks, now: at,
     lines: [{ name: "load", of: (s) => s[1], kind: 0 }, { name: "capacity", label: "capacity" + above, of: (s) => s[2], kind: 1 }],
   });
   buckets(begin, end, marks);
@@ -81,7 +140,7 @@ function buckets(begin, end, marks) {
   document.getElementById("no-s").hidden = used.length > 0;
   used.forEach((t, i) => {
     const values = samples.filter((s) => s[0] >= begin && s[3 + t] !== null).map((s) => s[3 + t]);
-    chart(box.children[i], { title: "S of " + names[t], samples, begin, end, unit: (v) => bucket(t, v), ticks: written(values), marks, lines: [{ name: names[t], of: (s) => s[3 + t], kind: t, steps: true }] });
+    chart(box.children[i], { title: "S of " + names[t], samples, begin, end, unit: (v) => bucket(t, v), ticks: written(values), marks, now: at, lines: [{ name: names[t], of: (s) => s[3 + t], kind: t, steps: true }] });
   });
 }
 
@@ -107,6 +166,8 @@ addEventListener("resize", draw);
 
 // facts are the port's figures now.
 function facts() {
+  document.body.classList.toggle("past", at !== null);
+  if (at !== null) return then();
   const p = current;
   if (!p) {
     document.getElementById("facts").replaceChildren();
@@ -118,6 +179,22 @@ function facts() {
   else list.push(["ABW", "no current measurement"]);
   for (const g of p.signals) list.push([`S of ${g.signal}`, `${g.s}, ${range(g)}, locator ${g.locator}${g.stale ? ", the fallback" : ""}${g.doubtful ? ", doubtful: the window is too uncertain for one bucket" : ""}`]);
   if (p.ended) list.push(["Age", age(clock.now() - Date.parse(p.ended))]);
+  listFacts(list);
+}
+
+// then has the port's figures at the time that is looked at.
+function then() {
+  const s = past();
+  put(document.getElementById("state"), s ? `As it was at ${time(at)}` : `Nothing is kept of ${time(at)}: the history begins at ${samples.length ? time(samples[0][0]) : "now"}`);
+  const list = [];
+  if (s && s[1] !== null) list.push(["ABW", rate(Math.max(0, s[2] - s[1]))], ["ABW/C", percent((1e6 * Math.max(0, s[2] - s[1])) / s[2])], ["Load", rate(s[1])], ["Capacity", rate(s[2])]);
+  else if (s) list.push(["ABW", "no current measurement"]);
+  if (s) names.forEach((name, t) => s[3 + t] !== null && list.push([`S of ${name}`, bucket(t, s[3 + t])]));
+  if (s) list.push(["Window ended", time(s[0], 1)]);
+  listFacts(list);
+}
+
+function listFacts(list) {
   const dl = document.getElementById("facts");
   while (dl.children.length > list.length) dl.lastChild.remove();
   list.forEach(([term, text], i) => {
@@ -154,11 +231,24 @@ async function why() {
   shownWhy = text;
   const a = JSON.parse(text);
   put(document.getElementById("why-error"), a.error || (a.shadow ? "Shadow mode: nothing is programmed." : "") || (a.more ? `The newest ${a.records.length} records; csig why has ${a.more} more.` : ""));
-  document.getElementById("why").replaceChildren(...a.records.map((r) => el("tr", {}, el("th", { scope: "row" }, time(Date.parse(r.from), 3)), ...[
+  document.getElementById("why").replaceChildren(...a.records.map((r) => Object.assign(el("tr", {}, el("th", { scope: "row" }, time(Date.parse(r.from), 3)), ...[
     time(Date.parse(r.to), 3), String(r.cycles), r.state + (r.held ? ", held" : ""), r.signals.map((g) => `${g.signal} ${g.s}${g.stale ? " (the fallback)" : `: ${range(g)} (${g.locator})`}`).join("; ") || "–",
     r.max_abw_bps ? `${rate(r.min_abw_bps)} to ${rate(r.max_abw_bps)}` : "–", how(r), r.notes.join("; "),
-  ].map((text) => el("td", {}, text)))));
+  ].map((text) => el("td", {}, text))), { from: Date.parse(r.from) })));
   document.getElementById("why-table").hidden = a.records.length === 0;
+  held();
+}
+
+// held marks the record that held at the time that is looked at, as csig why --at chooses it.
+function held() {
+  let found = at === null;
+  for (const tr of document.getElementById("why").children) {
+    const own = !found && tr.from <= at;
+    if (own) found = true;
+    if (own === tr.hasAttribute("aria-current")) continue;
+    if (own) tr.setAttribute("aria-current", "true");
+    else tr.removeAttribute("aria-current");
+  }
 }
 
 // how is what the first cycle of a record had.
@@ -176,7 +266,10 @@ let asked = 0;
 const whyEvery = 5000; // ms; S changes between
 
 follow(ask, (d) => {
-  if (d.full) current = null; // it may not be there any more
+  if (d.full) {
+    current = null; // it may not be there any more
+    samples = []; // the server may be another
+  }
   for (const p of d.ports) current = p;
   facts();
   if (d.full || d.ports.length) load();
