@@ -174,9 +174,9 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 			all.Go(func() { cancel(cfg.Beside(ctx, collector)) })
 		}
 	}
-	var reported, peers atomic.Int64 // when, in Unix ns; how many
-	reports := func() { reported.Store(time.Now().UnixNano()) }
-	reports()
+	var reported, peers atomic.Int64 // when, in ns since it began, which no clock that is set changes; how many
+	began := time.Now()
+	reports := func() { reported.Store(int64(time.Since(began))) }
 	peers.Store(int64(len(now.prober.cfg.Peers)))
 	changes := make(chan newFile)
 	if cfg.Follow != nil {
@@ -193,7 +193,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 		})
 	}
 	if cfg.OnReady != nil {
-		cfg.OnReady(func() bool { return time.Since(time.Unix(0, reported.Load())) < hangs }, func() string {
+		cfg.OnReady(func() bool { return time.Since(began)-time.Duration(reported.Load()) < hangs }, func() string {
 			if n := peers.Load(); n != 1 {
 				return fmt.Sprintf("%s: probes %d hosts", cfg.Host.Name, n)
 			}
@@ -264,17 +264,15 @@ func (cfg *DaemonConfig) replace(before *membership, m Member) (*membership, err
 
 // report hands rows on, MostRows a second at most.
 func (m *membership) report(ctx context.Context, c *Collector, reported func()) error {
-	var client *http.Client
-	if c == nil && m.Fleet.Mesh.Collector != "" && m.cfg.TLS.Cert != "" {
-		tls, err := m.cfg.TLS.Client(CollectorName(m.Fleet))
-		if err != nil {
-			return err
-		}
-		transport := &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}
-		defer transport.CloseIdleConnections()
-		client = &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	}
 	every := max(time.Second, m.Fleet.Mesh.Interval)
+	var client *http.Client
+	defer func() {
+		if client != nil {
+			client.CloseIdleConnections()
+		}
+	}()
+	var refused string // why, and since when the log has that
+	var logged time.Time
 	for {
 		if err := wait(ctx, every); err != nil {
 			return err
@@ -284,14 +282,38 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 		switch {
 		case c != nil:
 			err = c.Add(m.Host.Name, &r)
-		case client != nil:
-			err = send(ctx, client, m.Fleet.Mesh.Collector, &r)
-		}
-		if err != nil && ctx.Err() == nil {
-			m.cfg.Log.WithError(err).Warn("the collector does not take the rows")
+		case m.Fleet.Mesh.Collector != "" && m.cfg.TLS.Cert != "":
+			if client == nil {
+				client, err = m.client()
+			}
+			if err == nil {
+				err = send(ctx, client, m.Fleet.Mesh.Collector, &r)
+			}
+			if err != nil && client != nil { // a certificate that was renewed is read then
+				client.CloseIdleConnections()
+				client = nil
+			}
 		}
 		reported()
+		switch {
+		case ctx.Err() != nil:
+		case err == nil && refused != "":
+			m.cfg.Log.Info("the collector takes the rows again")
+			refused = ""
+		case err != nil && (err.Error() != refused || time.Since(logged) >= time.Minute):
+			m.cfg.Log.WithError(err).Warn("the collector does not take the rows")
+			refused, logged = err.Error(), time.Now()
+		}
 	}
+}
+
+// client is one of the collector, with the certificates as they are now.
+func (m *membership) client() (*http.Client, error) {
+	tls, err := m.cfg.TLS.Client(CollectorName(m.Fleet))
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}, Timeout: 10 * time.Second}, nil
 }
 
 func send(ctx context.Context, client *http.Client, addr string, r *Report) error {
