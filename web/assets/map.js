@@ -149,7 +149,7 @@ export class WeatherMap {
     this.calm.append(g);
     const part = Math.min(0.25, 18 / Math.hypot(mx - x1, my - y1)); // beside the box, where a badge covers no other one
     const spots = [[x1 + (mx - x1) * part, y1 + (my - y1) * part], [x2 + (mx - x2) * part, y2 + (my - y2) * part]];
-    return { e, g, title, halves, marks, figures, spots, about: "" };
+    return this.about({ e, g, title, halves, marks, figures, spots });
   }
 
   // figure is the text of one half, where it lies on no other.
@@ -175,7 +175,29 @@ export class WeatherMap {
     const x = s.x - (line * tick) / 2 + (i % side) * tick, y = s.y + boxHeight / 2 + 3 + Math.floor(i / side) * (tick + 1);
     const r = svg("rect", { x: x + 0.5, y, width: tick - 1, height: tick, class: "tick" }, title);
     this.calm.append(r);
-    return { e, g: r, title, halves: [r, null], marks: [null, null], figures: [null, null], spots: [[x + tick / 2, y + tick], null], about: "" };
+    return this.about({ e, g: r, title, halves: [r, null], marks: [null, null], figures: [null, null], spots: [[x + tick / 2, y + tick], null] });
+  }
+
+  // about has a link say what it is when it is pointed at: there are thousands.
+  about(k) {
+    k.g.addEventListener("pointerenter", () => {
+      const lines = this.ends(k.e).flat().map((p) => `${p.id} ${p.state}${p.measured ? `, ${brief(p.abw_bps)}, ${percent(p.abwc_ppm)} left` : ""}`);
+      put(k.title, `${this.plan.nodes[k.e.a].name} – ${this.plan.nodes[k.e.b].name}: ${lines.join("; ") || "no port of it is driven here"}`);
+    });
+    return Object.assign(k, { worst: [null, null], way: [false, false], on: false });
+  }
+
+  // ends are the ports at the two ends of an edge.
+  ends(e) {
+    const ends = [[], []];
+    [this.plan.nodes[e.a], this.plan.nodes[e.b]].forEach((n, i) => {
+      if (n.host) return;
+      for (const l of e.links) {
+        const p = this.ports.get(`${n.name}:${i ? l.port_b : l.port_a}`);
+        if (p) ends[i].push(p);
+      }
+    });
+    return ends;
   }
 
   node(n) {
@@ -255,37 +277,27 @@ export class WeatherMap {
     const peers = new Map(); // of the chosen switch: what its links to them have left, there and back
     const badges = [];
     for (const k of this.edges) {
-      const ends = [[], []], lines = [];
-      const a = this.plan.nodes[k.e.a], b = this.plan.nodes[k.e.b];
-      for (const l of k.e.links) {
-        for (const [i, n, port] of [[0, a, l.port_a], [1, b, l.port_b]]) {
-          const p = n.host ? null : this.ports.get(`${n.name}:${port}`);
-          if (!p) continue;
-          ends[i].push(p);
-          lines.push(`${p.id} ${p.state}${p.measured ? `, ${brief(p.abw_bps)}, ${percent(p.abwc_ppm)} left` : ""}`);
-          if (this.ranks.has(p.id) && k.spots[i]) badges.push([this.ranks.get(p.id), ...k.spots[i]]);
-        }
-      }
-      const worse = ends.map((list) => worst(list.map(level)));
-      worse.forEach((w, i) => {
+      const a = this.plan.nodes[k.e.a], b = this.plan.nodes[k.e.b], ends = this.ends(k.e);
+      ends.forEach((list, i) => {
         if (!k.halves[i]) return;
+        const w = worst(list.map(level)), way = this.way.size > 0 && list.some((p) => this.way.has(p.id));
+        if (k.figures[i]) put(k.figures[i], left(list, this.width < narrow ? "" : null));
+        for (const p of list) if (this.ranks.has(p.id)) badges.push([this.ranks.get(p.id), ...k.spots[i]]);
+        if (k.worst[i] === w && k.way[i] === way) return; // of many links few change
+        [k.worst[i], k.way[i]] = [w, way];
         k.halves[i].dataset.level = w;
-        k.halves[i].classList.toggle("way", ends[i].some((p) => this.way.has(p.id)));
-        if (k.figures[i]) {
-          put(k.figures[i], left(ends[i], this.width < narrow ? "" : null));
-          k.figures[i].dataset.level = w;
+        k.halves[i].classList.toggle("way", way);
+        if (k.figures[i]) k.figures[i].dataset.level = w;
+        if (k.marks[i]) {
+          put(k.marks[i], signs[w] || "");
+          k.marks[i].dataset.level = w;
         }
-        if (!k.marks[i]) return;
-        put(k.marks[i], signs[w] || "");
-        k.marks[i].dataset.level = w;
+        const layer = k.way.includes(true) || k.worst.some((w) => w !== null && !["none", "l3", "l2"].includes(w)) ? this.ill : this.calm;
+        if (k.g.parentNode !== layer) layer.append(k.g);
       });
-      const layer = worse.some((w) => !["none", "l3", "l2"].includes(w)) || k.halves.some((h) => h?.matches(".way")) ? this.ill : this.calm;
-      if (k.g.parentNode !== layer) layer.append(k.g);
       const on = chosen !== null && (a === chosen || b === chosen);
-      k.g.classList.toggle("on", on);
+      if (on !== k.on) k.g.classList.toggle("on", (k.on = on));
       if (on && !b.host) peers.set(a === chosen ? b : a, a === chosen ? ends : [ends[1], ends[0]]);
-      const about = `${a.name} – ${b.name}: ${lines.join("; ") || "no port of it is driven here"}`;
-      if (about !== k.about) put(k.title, (k.about = about));
     }
     badges.sort((a, b) => b[0] - a[0]);
     this.badges.replaceChildren(...badges.map(([rank, x, y]) => svg("g", { class: "badge", "data-rank": rank }, svg("circle", { cx: x, cy: y, r: 8 }), svg("text", { x, y: y + 4 }, String(rank)))));

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/inventory"
+)
+
+// BenchmarkFollower is a round of all looks at 100 switches with 64 ports each, whose load moves, and what one
+// browser is sent of it, with a history of 32 MiB that is full.
+func BenchmarkFollower(b *testing.B) {
+	const devices, ports, memory = 100, 64, 32 << 20
+	statuses := make(map[string]*api.Status)
+	cfg := &Config{Memory: memory, Status: func(device string) *api.Status { return statuses[device] }, Fleet: func() (*inventory.Fleet, []string) { return nil, nil }}
+	bd := newBoard(cfg)
+	for i := range devices {
+		d := &boardDevice{name: fmt.Sprint("s", i), byName: make(map[string]*boardPort)}
+		bd.devices = append(bd.devices, d)
+	}
+	second := 0
+	move := func() { // a second passes
+		second++
+		now := time.Unix(1_800_000_000+int64(second), 0)
+		for i, d := range bd.devices {
+			s := status(d.name)
+			s.Time = now
+			for k := range ports {
+				p := live(fmt.Sprint("Ethernet", 4*k), 100e9, uint64(1+(7*i+13*k+second*(k%5))%99)*1e9)
+				*p.WindowEnd, p.AgeNS = now, 1
+				s.Ports = append(s.Ports, p)
+			}
+			statuses[d.name] = s
+		}
+	}
+	round := func(at place) (place, int) {
+		for _, d := range bd.devices {
+			bd.look(d)
+		}
+		delta, at, _ := bd.since(at, "", "")
+		text, err := json.Marshal(delta)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return at, len(text)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var at place
+	for range memory/(sampleSize*devices*ports) + 10 {
+		move()
+		at, _ = round(at)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	sent := 0
+	for b.Loop() {
+		b.StopTimer()
+		move()
+		b.StartTimer()
+		at, sent = round(at)
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB-held")
+	b.ReportMetric(float64(sent)/1024, "KiB-sent")
+}
