@@ -18,6 +18,7 @@ var docParts = map[string]string{
 	"fleet.md devices:":                            "",
 	"fleet.md profile:":                            "",
 	"linux.md management:":                         "",
+	"mesh.md mesh:":                                "",
 	"native.md profile:":                           "  name: lab\n  signals: {abw: {buckets: log-10G, quantum: 1Mbit/s}}\n",
 	"nxos.md - name: spine1":                       "",
 	"openflow.md management:":                      "",
