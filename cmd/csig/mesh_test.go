@@ -178,7 +178,7 @@ func TestMeshMinutes(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		_ = <-ended
 		if err := at.minutes(t.Context(), &once, true); !errors.Is(err, errNoCollector) {
 			t.Errorf("without a collector: %v", err)
 		}

@@ -36,6 +36,6 @@ func TestRefusedRows(t *testing.T) {
 			t.Errorf("%+v", s.Hosts)
 		}
 		stop()
-		<-ended
+		_ = <-ended
 	})
 }
