@@ -33,6 +33,14 @@ func TestLongPageOfAKernelSwitch(t *testing.T) {
 	b.setLoad(t, roomy)
 	shows(roomy)
 
+	// The port's page has the agent's own records of it.
+	page.Open("http://127.0.0.1:8080/port?device=s1&port=swp3")
+	page.Await(fmt.Sprintf(`[...document.querySelectorAll("#why tr")].some((tr) => tr.children[4].textContent.includes("abw %d: ") && tr.children[6].textContent.includes("acknowledged after"))`, b.want(quantize.MinABW, busy)))
+	page.Await(`document.querySelector("#load svg") && document.querySelectorAll("#s svg").length === 2`)
+	page.Open("http://127.0.0.1:8080/")
+	page.Await(`document.querySelector("#rows th")`)
+	shows(roomy)
+
 	// The agent is gone: the page says that it is not live, and does not show its last values as new.
 	if err := a.signal(syscall.SIGKILL); err == nil {
 		t.Error("the agent ended well")
