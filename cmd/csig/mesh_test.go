@@ -178,7 +178,9 @@ func TestMeshMinutes(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		_ = <-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 		if err := at.minutes(t.Context(), &once, true); !errors.Is(err, errNoCollector) {
 			t.Errorf("without a collector: %v", err)
 		}

@@ -216,7 +216,7 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 			err := cfg.checkPort(c.Member)
 			if err == nil && !now.same(c.Member) {
 				end()
-				_ = <-ended // it was told to
+				_ = <-ended // it was ended here
 				next, failed := cfg.replace(now, c.Member)
 				if next == nil {
 					c.done <- failed

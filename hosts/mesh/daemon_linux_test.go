@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,8 @@ func TestRefusedRows(t *testing.T) {
 			t.Errorf("%+v", s.Hosts)
 		}
 		stop()
-		_ = <-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }
