@@ -216,7 +216,9 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 			err := cfg.checkPort(c.Member)
 			if err == nil && !now.same(c.Member) {
 				end()
-				_ = <-ended // it was ended here
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					cfg.Log.WithError(err).Warn("probing had failed before the fleet file changed")
+				}
 				next, failed := cfg.replace(now, c.Member)
 				if next == nil {
 					c.done <- failed
