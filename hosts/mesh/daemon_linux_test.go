@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,11 @@ func TestRefusedRows(t *testing.T) {
 		m := membership{Member: Member{Fleet: fleet, Host: &fleet.Hosts[0]}, cfg: &DaemonConfig{Log: logrus.NewEntry(log)}, prober: net.hosts[addrOf(1)]}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		reports := 0
-		go func() { ended <- m.report(ctx, c, func() { reports++ }) }()
+		var reports atomic.Int32
+		go func() { ended <- m.report(ctx, c, func() { reports.Add(1) }) }()
 		time.Sleep(150*time.Second + time.Millisecond)
-		if all := lines.AllEntries(); len(all) != 3 || all[0].Level != logrus.WarnLevel || all[2].Time.Sub(all[0].Time) != 2*time.Minute || reports != 150 {
-			t.Errorf("%d lines after %d reports, want 3 after 150: %v", len(all), reports, all)
+		if all := lines.AllEntries(); len(all) != 3 || all[0].Level != logrus.WarnLevel || all[2].Time.Sub(all[0].Time) != 2*time.Minute || reports.Load() != 150 {
+			t.Errorf("%d lines after %d reports, want 3 after 150: %v", len(all), reports.Load(), all)
 		}
 		lines.Reset()
 		c.Reload(fleet)

@@ -289,7 +289,7 @@ func TestManyHosts(t *testing.T) {
 	const hosts, seconds = 30, 2
 	c := costsOf(t, hosts, seconds*time.Second)
 	changes := uint64(hosts * (hosts - 1) * (seconds + 4))
-	if most := c.before + uint64(c.pairs*250) + changes*24 + hosts*(64<<10); c.rows == 0 || len(c.ages) != c.rows || c.heap > most {
+	if most := c.before + uint64(c.pairs*250) + changes*24 + hosts*(128<<10); c.rows == 0 || len(c.ages) != c.rows || c.heap > most {
 		t.Errorf("%d rows, %d bytes live, want %d at most (%d without hosts)", c.rows, c.heap, most, c.before)
 	}
 	t.Logf("%d pairs: %d bytes live, of them %d without hosts", c.pairs, c.heap, c.before)
