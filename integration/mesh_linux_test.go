@@ -616,6 +616,23 @@ func TestLongMeshReloads(t *testing.T) {
 		t.Errorf("the interval is %v", time.Duration(s.IntervalNS))
 	}
 
+	// The collector's network card goes, and comes again: it goes on, with what it knows.
+	ip := func(args ...string) {
+		exits(t, 0, c.hosts[0].node.Command("ip", append([]string{"link", "set", "eth0"}, args...)...))
+	}
+	ip("down")
+	if !within(patience, func() bool {
+		return strings.Contains(c.hosts[0].run.log.String(), "the network interface is gone or down")
+	}) {
+		t.Errorf("the log has nothing of a card that is down:\n%s", c.hosts[0].run.log.String())
+	}
+	states("a card is down", 6, map[string]int{mesh.StateCapable: 0})
+	ip("up")
+	states("it is up again", 6, map[string]int{mesh.StateCapable: 6})
+	if w := why(); !w.Changes[0].Time.Equal(first.Time) {
+		t.Errorf("the history began at %v, and is now since %v", first.Time, w.Changes[0].Time)
+	}
+
 	// From another machine the collector answers a certificate that --tls-read names, and no other.
 	for name, code := range map[string]int{"ops.example.net": 0, "h2": 1} {
 		cert, key := c.ca.Certify(name)

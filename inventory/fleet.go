@@ -166,8 +166,14 @@ type Mesh struct {
 	TLS       TLS           `key:"tls" without:"insecure_skip_verify" hash:"late" doc:"The certificates with which csig mesh status asks the collector from another machine."`
 }
 
-// Check wants a port with the collector's address, and with tls all of it.
+// meshPorts is how many source ports probes have, above the mesh's port.
+const meshPorts = 4
+
+// Check wants room for the source ports, a port with the collector's address, and with tls all of it.
 func (k *Mesh) Check(m Mapping) {
+	if k.Port > 1<<16-1-meshPorts {
+		m.WrongValue("port", "probes come from the four ports above it", "port: want %d at most", 1<<16-1-meshPorts)
+	}
 	if m.Has("tls") {
 		m.needToo("tls", "where csig mesh status asks, e.g. collector: 192.0.2.7:9918", "collector")
 	}

@@ -334,6 +334,7 @@ var mistakes = []struct {
 	{"mesh key in the file", []string{"", good + "mesh: {key: s3cret}\n"}},
 	{"collector without a port", []string{"", good + "mesh: {key: {env: KEY}, collector: 192.0.2.7}\n"}},
 	{"tls of a mesh without a collector", []string{"", good + "mesh: {key: {env: KEY}, tls: {ca: /ca.pem, cert: /c.pem, key: /c.key}}\n"}},
+	{"no room above a mesh's port", []string{"", good + "mesh: {key: {env: KEY}, port: 65532}\n"}},
 	{"tls of a mesh without a certificate", []string{"", good + "mesh: {key: {env: KEY}, collector: \"192.0.2.7:9918\", tls: {ca: /ca.pem}}\n"}},
 	{"mesh that is too fast", []string{"", good + "mesh: {key: {env: KEY}, interval: 1ms}\n"}},
 	{"host's address is a name", []string{"", good + "hosts: [{name: h1, address: h1.example.net}]\n"}},

@@ -88,6 +88,9 @@ func printable(v reflect.Value) {
 	}
 }
 
+// Printable makes every text of an object of a peer, given by a pointer, safe for terminals.
+func Printable(v any) { printable(reflect.ValueOf(v)) }
+
 // fileText is the text of a file.
 type fileText string
 

@@ -399,6 +399,7 @@ func (c *meshCollector) ask(ctx context.Context, path string, to any, formats fu
 		return fmt.Errorf("the collector at %s answers %s", c.name, resp.Status)
 	}
 	err = json.Unmarshal(text, to)
+	api.Printable(to)
 	if is, want := formats(); err != nil || is != want {
 		return fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", c.name, want)
 	}

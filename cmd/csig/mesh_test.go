@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -246,4 +247,45 @@ func TestMeshCommands(t *testing.T) {
 	if code != checkCritical || !strings.Contains(out, `"format": "csig.mesh-check/v1"`) || !strings.Contains(out, `"status": null`) {
 		t.Errorf("exit code %d, %s", code, out)
 	}
+}
+
+// TestHostileCollector answers with escape sequences in its texts: none reaches a terminal.
+func TestHostileCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := memnet.Listen("collector:80")
+		evil := "a\x1b[2J\u202e\nzz"
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			pair := mesh.Pair{From: evil, To: evil, State: evil, Signals: []mesh.PairReading{{Signal: evil, Range: evil, Ports: []string{evil}}}}
+			if r.URL.Path == mesh.StatusPath {
+				_ = json.NewEncoder(w).Encode(mesh.Status{
+					Format: mesh.StatusFormat, Profile: evil, Hosts: []mesh.Host{{Name: evil, State: evil}}, Pairs: []mesh.Pair{pair}, States: map[string]int{evil: 1},
+					Findings:    []mesh.Finding{{Level: findings.Error, Device: evil, Ports: []string{evil}, Either: []string{evil}, Reason: evil, Code: findings.Code(evil), Example: []string{evil, evil}}},
+					Bottlenecks: []mesh.Bottleneck{{Ports: []string{evil}, Place: evil, Signal: evil, Range: evil, Example: []string{evil, evil}}},
+				})
+				return
+			}
+			_ = json.NewEncoder(w).Encode(mesh.Why{Format: mesh.WhyFormat, Pair: pair, Hops: [][]string{{evil}}, Paths: []mesh.PathStatus{{Signal: evil, State: evil}}, Changes: []mesh.Change{{Signal: evil, State: evil, Range: evil, Ports: []string{evil}, Note: evil}}})
+		})}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(ln) }()
+		at := meshCollector{name: "collector", url: "http://collector", transport: http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
+		s, w := new(mesh.Status), new(mesh.Why)
+		err := errors.Join(at.ask(t.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }),
+			at.ask(t.Context(), mesh.WhyPath, w, func() (string, string) { return w.Format, mesh.WhyFormat }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, why := judgeMesh(s)
+		for _, text := range []string{meshText(s, 80, true), meshWhyText(w), meshSummary(s), why} {
+			if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "\nzz") || !strings.Contains(text, `a\x1b[2J\u202e zz`) {
+				t.Errorf("%q", text)
+			}
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
 }

@@ -71,7 +71,7 @@ func meshText(s *mesh.Status, columns int, matrix bool) string {
 
 // meshMatrix is every pair of a mesh.
 func meshMatrix(s *mesh.Status) string {
-	if len(s.Pairs) == 0 {
+	if len(s.Hosts) > mesh.MostMatrix {
 		return fmt.Sprintf("There are more than %d hosts: csig mesh why FROM TO shows a pair.\n", mesh.MostMatrix)
 	}
 	var b strings.Builder
@@ -81,7 +81,10 @@ func meshMatrix(s *mesh.Status) string {
 		p := &s.Pairs[i]
 		rtt, loss := "-", "-"
 		if p.State != mesh.StateUnknown {
-			rtt, loss = time.Duration(p.RTTNS).Round(time.Microsecond).String(), fmt.Sprintf("%.0f%%", 100*p.Loss)
+			loss = fmt.Sprintf("%.0f%%", 100*p.Loss)
+		}
+		if p.RTTNS > 0 && p.State != mesh.StateUnreachable {
+			rtt = time.Duration(p.RTTNS).Round(time.Microsecond).String()
 		}
 		var signals []string
 		for k := range p.Signals {
@@ -100,9 +103,9 @@ func readingText(r *mesh.PairReading) string {
 		return r.Signal + " stale"
 	case r.Note == "none":
 		if sig, err := quantize.ParseSignal(r.Signal); err == nil && sig.Max() {
-			return r.Signal + " as sent: no switch has more"
+			return r.Signal + " as sent: no switch has more, or none updates"
 		}
-		return r.Signal + " as sent: no switch has less"
+		return r.Signal + " as sent: no switch has less, or none updates"
 	case len(r.Ports) == 0:
 		return fmt.Sprintf("%s %s at locator %d, of no port on the way", r.Signal, r.Range, r.LM)
 	}

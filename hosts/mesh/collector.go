@@ -246,11 +246,27 @@ func (c *Collector) worst(from int, rec *record, signal int, now time.Time) (out
 		if p.read == 0 || c.age(p, now) > oldest {
 			continue
 		}
-		if out == nil || c.signals[signal].Worse(p.s, out.s) {
+		// What a path with a signal reads says more than a fallback, which is the worst bucket of all.
+		switch stale := p.lm == c.fleet.Profile.Layout.LMStale(); {
+		case out == nil, !stale && out.lm == c.fleet.Profile.Layout.LMStale():
+			out = p
+		case stale && out.lm != c.fleet.Profile.Layout.LMStale():
+		case c.signals[signal].Worse(p.s, out.s):
 			out = p
 		}
 	}
 	return out
+}
+
+// stale reports whether one of the paths of a pair from a host has read that a switch has no current signal.
+func (c *Collector) stale(from int, rec *record, now time.Time) bool {
+	oldest := c.oldest(from)
+	for i := range rec.paths {
+		if p := &rec.paths[i]; p.read != 0 && p.lm == c.fleet.Profile.Layout.LMStale() && c.age(p, now) <= oldest {
+			return true
+		}
+	}
+	return false
 }
 
 // state is the state of a pair: that of its path which says the most.

@@ -216,6 +216,44 @@ func TestSlowLink(t *testing.T) {
 	})
 }
 
+// TestOneStalePath has one of four source ports pass a switch without a signal: what the others read is not hidden.
+func TestOneStalePath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		full := congested(c, "leaf1:up", 1)
+		n := 0
+		tell(t, c, func(from, to string) Row {
+			row := full(from, to)
+			if n++; n%(Ports*2) < 2 && passes(c, from, to, "leaf1:up") {
+				row.S, row.LM = 0, 125
+			}
+			return row
+		})
+		s := c.Status()
+		if len(s.Bottlenecks) != 2 || s.Bottlenecks[0].Pairs != 4 || s.Bottlenecks[0].S != 5 {
+			t.Errorf("%+v", s.Bottlenecks)
+		}
+		has(t, c, "one path is stale", "mesh-stale leaf1:up or spine:down2")
+	})
+}
+
+// TestNeverThere has a host of the fleet file send nothing at all.
+func TestNeverThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		for range 30 {
+			for _, h := range c.hosts[1:] {
+				if err := c.Add(h.Name, &Report{Host: h.Name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			has(t, c, "at first")
+			time.Sleep(time.Second)
+		}
+		has(t, c, "later", "mesh-host-silent h1")
+	})
+}
+
 // has wants exactly these findings, as CODE PLACE.
 func has(t *testing.T, c *Collector, what string, want ...string) {
 	t.Helper()
@@ -289,6 +327,8 @@ func TestFindings(t *testing.T) {
 			return row
 		})
 		has(t, c, "a switch drops tags", "mesh-drops-tags leaf2")
+		during(2*time.Second, via("leaf2:host1", func(r *Row) { r.State, r.Read, r.Lost = StateUnreachable, false, 2 }))
+		has(t, c, "a host is down", "mesh-unreachable leaf2:host1")
 		during(2*time.Second, via("leaf2:up", func(r *Row) { r.State, r.Read = StateNotCapable, false }))
 		has(t, c, "a port strips", "mesh-strips-tags leaf2:up or spine:down1")
 		during(2*time.Second, via("leaf1:host2", func(r *Row) { r.S, r.LM = 0, 125 }))

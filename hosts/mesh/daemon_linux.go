@@ -129,7 +129,7 @@ func (m *membership) run(ctx context.Context, c *Collector, reported func()) err
 	defer cancel(nil)
 	var all sync.WaitGroup
 	for _, part := range []func() error{
-		func() error { return m.sockets.Receive(ctx, m.prober) },
+		func() error { return m.sockets.Receive(ctx, m.prober, m.lost) },
 		func() error { return m.prober.Run(ctx) },
 		func() error { return m.report(ctx, c, reported) },
 	} {
@@ -139,6 +139,15 @@ func (m *membership) run(ctx context.Context, c *Collector, reported func()) err
 	_ = m.sockets.Close() // which ends who receives
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// lost logs that tagged frames cannot be received, and that they are again.
+func (m *membership) lost(err error) {
+	if err != nil {
+		m.cfg.Log.WithError(err).Warn("the network interface is gone or down: tried again each second")
+	} else {
+		m.cfg.Log.Info("tagged probes are received again")
+	}
 }
 
 // newFile is a changed fleet file, and where to say whether it is in force.
@@ -160,6 +169,9 @@ func Run(ctx context.Context, cfg DaemonConfig) error {
 	defer cancel(nil)
 	var collector *Collector
 	if cfg.Collect {
+		if is := CollectorName(cfg.Fleet); cfg.Fleet.Mesh.Collector != "" && is != cfg.Host.Name {
+			cfg.Log.WithField("collector", cfg.Fleet.Mesh.Collector).Warn("--collect: by the fleet file the hosts send what they find to another collector (mesh: collector)")
+		}
 		to := ServerConfig{Fleet: cfg.Fleet, Socket: cfg.Socket, TLS: cfg.TLS, Read: cfg.Read, Log: cfg.Log, Agents: cfg.Agents}
 		if cfg.TLS.Cert != "" {
 			to.Addr = ":" + CollectorPort(cfg.Fleet)

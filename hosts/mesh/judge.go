@@ -38,6 +38,9 @@ func (f *Finding) Place() string {
 const (
 	mostPlaces = 4 // ports or switches that a finding names
 
+	// A collector waits so long for the first rows of a host before it misses them.
+	firstRows = 30 * time.Second
+
 	// Tagged probes are delayed where the median of the extra delay is more than this, and than half of the round trip.
 	delayed = 200 * time.Microsecond
 
@@ -63,18 +66,23 @@ func (c *Collector) Agents(statuses map[string]*api.Status) {
 
 // judge is what is wrong, by what the pairs have found and what agents say.
 func (c *Collector) judge(now time.Time) (out []Finding) {
-	var capable, stale, dropped, stripped, late, reordered []pairRef
+	var capable, stale, unreachable, dropped, stripped, late, reordered []pairRef
 	var writers []*port
 	off := make(map[string][]pairRef) // by the ports that have the locator
 	read := make([]*least, len(c.ways.all)*len(c.signals))
 	for i := range c.hosts {
 		if !c.live(i, now) {
-			if !c.seen[i].at.IsZero() {
-				out = append(out, Finding{
-					Code: findings.MeshHostSilent, Level: findings.Warning, Device: c.hosts[i].Name, Ports: []string{}, Either: []string{}, Example: []string{},
-					Reason: fmt.Sprintf("it has sent no rows for %v: its pairs are unknown; look at csig mesh run there", now.Sub(c.seen[i].at).Round(time.Second)),
-				})
+			since := fmt.Sprintf("it has sent no rows for %v", now.Sub(c.seen[i].at).Round(time.Second))
+			if c.seen[i].at.IsZero() {
+				if now.Sub(c.began) < firstRows {
+					continue
+				}
+				since = "it has sent no rows yet"
 			}
+			out = append(out, Finding{
+				Code: findings.MeshHostSilent, Level: findings.Warning, Device: c.hosts[i].Name, Ports: []string{}, Either: []string{}, Example: []string{},
+				Reason: since + ": its pairs are unknown; look at csig mesh run there",
+			})
 			continue
 		}
 		for j := range c.hosts {
@@ -84,6 +92,8 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 			}
 			ref := pairRef{i, j}
 			switch States[rec.state()] {
+			case StateUnreachable:
+				unreachable = append(unreachable, ref)
 			case StateDropsTags:
 				dropped = append(dropped, ref)
 			case StateNotCapable:
@@ -97,8 +107,8 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 			if rec.reordered.n >= leastTagged && bits.OnesCount64(rec.reordered.bits)*4 >= int(rec.reordered.n) {
 				reordered = append(reordered, ref)
 			}
-			is := false
-			if is, writers = c.readings(ref, rec, now, read, off, writers); is {
+			writers = c.readings(ref, rec, now, read, off, writers)
+			if c.stale(i, rec, now) {
 				stale = append(stale, ref)
 			}
 		}
@@ -109,6 +119,7 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 		}
 	}
 	const look = "csig qualify proves a switch, csig assess names what is known of its platform"
+	add(findings.MeshUnreachable, findings.Warning, unreachable, fmt.Sprintf("probes without a tag are lost, too: a host or a cable is down, UDP to port %d is filtered, or the hosts have different keys", c.fleet.Mesh.Port))
 	add(findings.MeshDropsTags, findings.Error, dropped, "probes with a tag are lost, and those without arrive; "+look)
 	add(findings.MeshStripsTags, findings.Warning, stripped, "tags are taken off on the way: a port strips, or its switch is not set up yet (csig plan)")
 	add(findings.MeshDelaysTags, findings.Warning, late, "probes with a tag are delayed, and those without are not; "+look)
@@ -130,17 +141,14 @@ type least struct {
 	first pairRef
 }
 
-// readings notes what a pair's paths read; it reports whether one is stale. buf is memory of its own.
-func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*least, off map[string][]pairRef, buf []*port) (stale bool, _ []*port) {
+// readings notes what a pair's paths read. buf is memory of its own.
+func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*least, off map[string][]pairRef, buf []*port) []*port {
 	layout := c.fleet.Profile.Layout
 	way := c.ways.between(ref.from, ref.to)
 	for k, sig := range c.signals {
 		f := c.worst(ref.from, rec, k, now)
 		switch {
-		case f == nil || f.lm == layout.LMNone():
-			continue
-		case f.lm == layout.LMStale():
-			stale = true
+		case f == nil, f.lm == layout.LMNone(), f.lm == layout.LMStale():
 			continue
 		}
 		ports := way.writers(buf[:0], sig, f.lm)
@@ -170,7 +178,7 @@ func (c *Collector) readings(ref pairRef, rec *record, now time.Time, read []*le
 		}
 		(*at).pairs++
 	}
-	return stale, buf
+	return buf
 }
 
 // extra is how much longer tagged probes of a pair take, by the path where that is most.
@@ -355,8 +363,8 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	best := uint8(0)
 	for i, ref := range passed {
 		f := c.worst(ref.from, c.pairs[ref.from][ref.to], k, now)
-		if f == nil || !apart(writes, f.s) {
-			return out // one has read as little
+		if f == nil || f.lm == c.fleet.Profile.Layout.LMStale() || !apart(writes, f.s) {
+			return out // one has read as little, or nothing that counts
 		}
 		if i == 0 || sig.Worse(f.s, best) {
 			best = f.s

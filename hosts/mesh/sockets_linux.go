@@ -35,7 +35,8 @@ type Sockets struct {
 	senders map[int]*packets.Socket // by the interface's index
 	buf     []byte
 
-	in *packets.Socket // tagged frames
+	in     *packets.Socket // tagged frames
+	closed bool
 }
 
 // route is how frames to a peer leave.
@@ -65,12 +66,16 @@ func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16) (*Sock
 		err = errors.Join(err, failed)
 	}
 	if err == nil {
-		s.in, err = packets.Open(own.Index, taggedFilter(profile.TPIDs(), self, port))
+		s.in, err = s.openTagged(own)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open a packet socket (needs root, or CAP_NET_RAW): %w", err), s.Close())
 	}
 	return s, nil
+}
+
+func (s *Sockets) openTagged(own *net.Interface) (*packets.Socket, error) {
+	return packets.Open(own.Index, taggedFilter(s.profile.TPIDs(), s.self, s.port))
 }
 
 // interfaceOf is the network interface that has an address.
@@ -202,10 +207,24 @@ func (s *Sockets) Answer(to netip.Addr, payload []byte) error {
 	return err
 }
 
-// Receive hands a prober what arrives, until ctx ends or a socket fails.
-func (s *Sockets) Receive(ctx context.Context, p *Prober) error {
+// Receive hands a prober what arrives, until ctx ends. An interface may go and come again: lost is called when tagged
+// frames cannot be received any more, and with nil when they are again.
+func (s *Sockets) Receive(ctx context.Context, p *Prober, lost func(error)) error {
 	ended := make(chan error, 2)
-	go func() { ended <- s.receiveTagged(ctx, p) }()
+	go func() {
+		for {
+			err := s.receiveTagged(ctx, p)
+			if ctx.Err() == nil {
+				lost(fmt.Errorf("receive tagged probes: %w", err))
+				err = s.reopen(ctx)
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+			lost(nil)
+		}
+	}()
 	go func() { ended <- s.receiveUDP(p) }()
 	select {
 	case <-ctx.Done():
@@ -222,7 +241,7 @@ func (s *Sockets) receiveTagged(ctx context.Context, p *Prober) error {
 		}
 		frame, at, err := s.in.Receive()
 		if err != nil {
-			return fmt.Errorf("receive tagged probes: %w", err)
+			return err
 		}
 		if frame == nil {
 			continue
@@ -236,6 +255,33 @@ func (s *Sockets) receiveTagged(ctx context.Context, p *Prober) error {
 			size = wideFields
 		}
 		p.Asked(a.src.Addr(), at, a.fields[:size], a.payload)
+	}
+}
+
+// reopen opens the socket of tagged frames again, once the interface with the host's address is up.
+func (s *Sockets) reopen(ctx context.Context) error {
+	for {
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+		own, err := interfaceOf(s.self)
+		if err != nil || own.Flags&net.FlagUp == 0 {
+			continue
+		}
+		in, err := s.openTagged(own)
+		if err != nil {
+			continue
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return errors.Join(net.ErrClosed, in.Close())
+		}
+		old := s.in
+		s.in = in
+		s.mu.Unlock()
+		_ = old.Close() // it has failed
+		return nil
 	}
 }
 
@@ -266,6 +312,7 @@ func (s *Sockets) receiveUDP(p *Prober) error {
 func (s *Sockets) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	err := s.udp.Close()
 	if s.in != nil {
 		err = errors.Join(err, s.in.Close())
