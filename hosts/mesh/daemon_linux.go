@@ -309,6 +309,9 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 			}
 		}
 		reported()
+		if err != nil {
+			m.prober.Untaken(r.Rows)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err == nil && refused != "":

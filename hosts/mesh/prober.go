@@ -481,6 +481,27 @@ func (p *Prober) Rows(most int) []Row {
 	return out
 }
 
+// Untaken gives back rows of this prober that the collector did not take: what was counted since the row before counts in the next.
+func (p *Prober) Untaken(rows []Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range rows {
+		was := &rows[i]
+		peer := slices.IndexFunc(p.cfg.Peers, func(q Peer) bool { return q.Name == was.To })
+		for _, to := range p.pairs[peer].paths {
+			r := &to.row
+			if r.Port != was.Port || r.Signal != was.Signal {
+				continue
+			}
+			to.fresh = true
+			if r.Sent+was.Sent <= mostCounted && r.Tagged+was.Tagged <= mostCounted {
+				r.Sent, r.Lost, r.Tagged, r.TaggedLost = r.Sent+was.Sent, r.Lost+was.Lost, r.Tagged+was.Tagged, r.TaggedLost+was.TaggedLost
+				r.Reordered, r.TwinsReordered = r.Reordered+was.Reordered, r.TwinsReordered+was.TwinsReordered
+			}
+		}
+	}
+}
+
 // Counts are of what arrived and was of no use, since the start.
 func (p *Prober) Counts() Counts {
 	p.mu.Lock()

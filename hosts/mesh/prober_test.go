@@ -479,6 +479,44 @@ func TestHostileProbes(t *testing.T) {
 	})
 }
 
+// TestUntaken has the collector take no rows for a while: what was sent and lost then counts in the next.
+func TestUntaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, 2, 1)
+		p := n.hosts[addrOf(1)]
+		time.Sleep(30 * time.Second)
+		sum := func(rows []Row) (sent, tagged int) {
+			for _, r := range rows {
+				sent, tagged = sent+r.Sent, tagged+r.Tagged
+			}
+			return sent, tagged
+		}
+		rows := p.Rows(1000)
+		sent, tagged := sum(rows)
+		p.Untaken(rows[:3])
+		p.Untaken(rows[3:])
+		again := p.Rows(1000)
+		if s, g := sum(again); s != sent || g != tagged || sent < 40 || len(again) != len(rows) {
+			t.Errorf("%d rows with %d and %d probes, then %d with %d and %d", len(rows), sent, tagged, len(again), s, g)
+		}
+		p.Untaken(again)
+		time.Sleep(30 * time.Second)
+		if s, g := sum(p.Rows(1000)); s < 2*sent-4 || g < 2*tagged-4 {
+			t.Errorf("%d and %d probes, later %d and %d", sent, tagged, s, g)
+		}
+		many := rows[0]
+		many.Sent = mostCounted
+		for range 2 {
+			p.Untaken([]Row{many})
+		}
+		for _, r := range p.Rows(1000) {
+			if r.bad() {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
 // TestSlowMesh has the longest interval of a fleet file and few hosts, one of which has a link so slow that it probes
 // less often still: all probes are answered.
 func TestSlowMesh(t *testing.T) {

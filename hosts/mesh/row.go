@@ -42,11 +42,14 @@ type Report struct {
 // RowsFormat is the Format of a Report.
 const RowsFormat = "csig.mesh-rows/v1"
 
+// mostCounted is how many of a kind a row counts at most.
+const mostCounted = 1 << 20
+
 // bad reports whether a row has numbers that no host has counted.
 func (r *Row) bad() bool {
 	n := []int{r.Sent, r.Lost, r.Tagged, r.TaggedLost, r.Reordered, r.TwinsReordered}
 	for _, v := range n {
-		if v < 0 || v > 1<<20 {
+		if v < 0 || v > mostCounted {
 			return true
 		}
 	}
