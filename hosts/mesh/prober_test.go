@@ -524,8 +524,11 @@ func TestSlowMesh(t *testing.T) {
 		n := newNetwork(t, 2)
 		var all sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
-		for i, p := range []*Prober{n.hosts[addrOf(1)], n.hosts[addrOf(2)]} {
+		both := []*Prober{n.hosts[addrOf(1)], n.hosts[addrOf(2)]}
+		for i, p := range both {
 			p.cfg.Interval, p.cfg.Asked = time.Minute*time.Duration(1+9*i), time.Minute
+		}
+		for _, p := range both {
 			all.Go(func() { _ = p.Run(ctx) })
 		}
 		time.Sleep(time.Hour)
