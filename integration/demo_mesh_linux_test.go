@@ -53,7 +53,7 @@ func TestMeshDemoKilled(t *testing.T) {
 	if err := tt.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	tt.end()
+	<-tt.ended // what it had started ends a moment after it
 	var left []int
 	if !within(patience, func() bool {
 		now := processes(t)
