@@ -123,12 +123,7 @@ func runMeshDemo(cmd *cobra.Command, opts demo.Options, s *screen) error {
 	res, err := demo.RunMesh(cmd.Context(), demo.MeshOptions{
 		Options: opts,
 		Ask: func(ctx context.Context, socket string) (*mesh.Status, error) {
-			c, err := (&meshOptions{socket: socket}).where()
-			if err != nil {
-				return nil, err
-			}
-			s := new(mesh.Status)
-			return s, c.ask(ctx, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+			return collectorAt(socket).status(ctx)
 		},
 		Text: func(status *mesh.Status) string { return meshText(status, s.columns(), false) },
 	})

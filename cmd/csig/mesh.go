@@ -138,11 +138,10 @@ host is silent, 2 errors, or no collector answers, 3 unknown. Bottlenecks are no
 			}
 			screen := newScreen(cmd.OutOrStdout())
 			for {
-				s := new(mesh.Status)
-				if err := at.ask(cmd.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }); err != nil {
+				s, err := at.status(cmd.Context())
+				if err != nil {
 					return err
 				}
-				err := error(nil)
 				switch {
 				case o.json:
 					err = printJSON(cmd.OutOrStdout(), s)
@@ -181,8 +180,7 @@ type meshCheck struct {
 }
 
 func checkMesh(cmd *cobra.Command, o *meshOptions, at *meshCollector) error {
-	s := new(mesh.Status)
-	err := at.ask(cmd.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
+	s, err := at.status(cmd.Context())
 	out := meshCheck{Format: "csig.mesh-check/v1", Status: s}
 	switch {
 	case errors.Is(err, errNoCollector):
@@ -324,6 +322,17 @@ type meshCollector struct {
 	transport http.Transport
 }
 
+// collectorAt is the one that answers at a unix socket.
+func collectorAt(socket string) *meshCollector {
+	return &meshCollector{
+		name: socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
+		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}},
+	}
+}
+
 // where is the collector that is to be asked.
 func (o *meshOptions) where() (*meshCollector, error) {
 	if o.file == "" {
@@ -333,13 +342,7 @@ func (o *meshOptions) where() (*meshCollector, error) {
 				socket = unitSocket
 			}
 		}
-		return &meshCollector{
-			name: socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
-			transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", socket)
-			}},
-		}, nil
+		return collectorAt(socket), nil
 	}
 	f, err := inventory.Load(o.file)
 	if err != nil {
@@ -369,6 +372,12 @@ const (
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// status is what the collector knows now.
+func (c *meshCollector) status(ctx context.Context) (*mesh.Status, error) {
+	s := new(mesh.Status)
+	return s, c.ask(ctx, mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat })
 }
 
 // ask asks the collector; formats are the answer's own and the one that is wanted.

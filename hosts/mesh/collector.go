@@ -240,33 +240,29 @@ func (c *Collector) oldestOfAll() (out time.Duration) {
 
 // worst is the worst that the paths of a pair from a host have read for a signal; nil where none has.
 func (c *Collector) worst(from int, rec *record, signal int, now time.Time) (out *found) {
-	oldest := c.oldest(from)
+	oldest, fallback := c.oldest(from), c.fleet.Profile.Layout.LMStale()
 	for port := range Ports {
 		p := &rec.paths[port*len(c.signals)+signal]
-		if p.read == 0 || c.age(p, now) > oldest {
+		if !c.holds(p, oldest, now) {
 			continue
 		}
 		// What a path with a signal reads says more than a fallback, which is the worst bucket of all.
-		switch stale := p.lm == c.fleet.Profile.Layout.LMStale(); {
-		case out == nil, !stale && out.lm == c.fleet.Profile.Layout.LMStale():
-			out = p
-		case stale && out.lm != c.fleet.Profile.Layout.LMStale():
-		case c.signals[signal].Worse(p.s, out.s):
+		if out == nil || p.lm != fallback && out.lm == fallback || (p.lm == fallback) == (out.lm == fallback) && c.signals[signal].Worse(p.s, out.s) {
 			out = p
 		}
 	}
 	return out
 }
 
+// holds reports whether the last that is known of a path is a reading, and no older than oldest.
+func (c *Collector) holds(p *found, oldest time.Duration, now time.Time) bool {
+	return p.read != 0 && c.age(p, now) <= oldest
+}
+
 // stale reports whether one of the paths of a pair from a host has read that a switch has no current signal.
 func (c *Collector) stale(from int, rec *record, now time.Time) bool {
-	oldest := c.oldest(from)
-	for i := range rec.paths {
-		if p := &rec.paths[i]; p.read != 0 && p.lm == c.fleet.Profile.Layout.LMStale() && c.age(p, now) <= oldest {
-			return true
-		}
-	}
-	return false
+	oldest, fallback := c.oldest(from), c.fleet.Profile.Layout.LMStale()
+	return slices.ContainsFunc(rec.paths, func(p found) bool { return p.lm == fallback && c.holds(&p, oldest, now) })
 }
 
 // state is the state of a pair: that of its path which says the most.

@@ -58,14 +58,9 @@ func RunMesh(ctx context.Context, o MeshOptions) (res *MeshResult, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	fleet, err := inventory.Parse("demo fleet", meshFile)
+	fleet, err := o.fleet(meshFile)
 	if err != nil {
 		return nil, err
-	}
-	fleet.Profile.Interval = o.Interval
-	fleet.Policy.Schedule = "@every " + o.Interval.String()
-	for i := range fleet.Devices {
-		fleet.Devices[i].Interval, fleet.Devices[i].Schedule = o.Interval, fleet.Policy.Schedule
 	}
 	if err := mountScratch(); err != nil {
 		return nil, err

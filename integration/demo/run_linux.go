@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	fleet, err := o.fleet()
+	fleet, err := o.fleet(fleetFile)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +125,12 @@ func mountScratch() error {
 // the fleet file. Its lease outlasts what a busy machine keeps a process from running.
 const supervision = time.Second
 
-// fleet is the demo's, with these intervals and kinds of hops.
-func (o *Options) fleet() (*inventory.Fleet, error) {
+// fleet is that of a fleet file of the demo, with these intervals and kinds of hops.
+func (o *Options) fleet(file []byte) (*inventory.Fleet, error) {
 	if o.Native != nil && (o.NativeDt < MinNative || o.NativeDt > MaxInterval) {
 		return nil, fmt.Errorf("interval %v of native hops: want %v to %v", o.NativeDt, MinNative, MaxInterval)
 	}
-	fleet, err := inventory.Parse("demo fleet", fleetFile)
+	fleet, err := inventory.Parse("demo fleet", file)
 	if err != nil {
 		return nil, err
 	}
