@@ -130,6 +130,7 @@ function mesh.dissector(tvb, pinfo, root)
     tree:add(m.run, tvb(8, 8))
     tree:add(m.seq, tvb(16, 8))
     tree:add(m.sent, tvb(24, 8))
+    if tvb:len() == 52 then tree:add(m.mac, tvb(36, 16)) end
     pinfo.cols.info = "probe " .. tostring(tvb(16, 8):uint64())
     return tvb:len()
   end

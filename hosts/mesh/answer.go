@@ -24,11 +24,11 @@ const (
 	flagWide      = 1 << 1
 )
 
-// ErrNotAnswer is the error for what is no answer that this version reads; ErrForged for one
-// whose MAC is not that of the mesh's key.
+// ErrNotAnswer is the error for what is no answer that this version reads; ErrForged for an answer
+// or a probe whose MAC is not that of the mesh's key.
 var (
 	ErrNotAnswer = errors.New("not an answer of a mesh")
-	ErrForged    = errors.New("the answer is not signed with the mesh's key")
+	ErrForged    = errors.New("not signed with the mesh's key")
 )
 
 // Answer is what a host sends back for each probe that arrives (draft-00 §4.2.2).

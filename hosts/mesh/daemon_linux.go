@@ -83,7 +83,7 @@ type membership struct {
 // join opens what a host needs to probe and to answer.
 func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 	self := netip.MustParseAddr(m.Host.Address).Unmap()
-	p := Config{CSIG: m.Host.CSIG, Profile: &m.Fleet.Profile, Signals: m.Fleet.Profile.Carried(), Key: []byte(m.Key)}
+	p := Config{Addr: self, CSIG: m.Host.CSIG, Profile: &m.Fleet.Profile, Signals: m.Fleet.Profile.Carried(), Key: []byte(m.Key)}
 	for i := range m.Fleet.Hosts {
 		h := &m.Fleet.Hosts[i]
 		if h.Address == "" || h.Name == m.Host.Name {

@@ -26,7 +26,6 @@ const (
 	lostAfter  = time.Second     // a probe without an answer until then is lost
 	lostInARow = 3               // tagged probes whose twins arrived: the path drops tags
 	tryAgain   = 1 * time.Minute // tags of a pair after they were dropped
-	probeSize  = longestAnswer   // bytes of a probe's payload: no answer is longer than what asks for it
 )
 
 // TrialBits is what a host and a peer send each other in an interval, in bits of one direction of a link: a trial's
@@ -57,6 +56,7 @@ type Peer struct {
 
 // Config is what one host of a mesh does.
 type Config struct {
+	Addr     netip.Addr
 	CSIG     bool   // it may send tags
 	Peers    []Peer // without this host
 	Profile  *quantize.Profile
@@ -67,7 +67,7 @@ type Config struct {
 	Packets  Packets
 }
 
-// Packets is the network as a Prober needs it. Errors of a send are that probe's loss.
+// Packets is the network as a Prober needs it. A probe that cannot be sent is no loss, but nothing comes back.
 type Packets interface {
 	// Send sends a probe to the mesh's port of a peer from the source port of a number below Ports; with
 	// no TPID the tag is none.
@@ -80,6 +80,7 @@ type Packets interface {
 // Counts are of what arrived and was of no use, since the start.
 type Counts struct {
 	Forged     uint64 `json:"forged"`      // not signed with the mesh's key
+	Replayed   uint64 `json:"replayed"`    // probes that had arrived before
 	OtherRun   uint64 `json:"other_run"`   // of another sender, or of one before this
 	Duplicate  uint64 `json:"duplicate"`   // the second answer of a probe
 	Late       uint64 `json:"late"`        // of a probe that counted as lost
@@ -93,15 +94,16 @@ type Counts struct {
 // byName is the counts by their names in JSON.
 func (c *Counts) byName() map[string]uint64 {
 	return map[string]uint64{
-		"forged": c.Forged, "other_run": c.OtherRun, "duplicate": c.Duplicate, "late": c.Late, "other_host": c.OtherHost,
+		"forged": c.Forged, "replayed": c.Replayed, "other_run": c.OtherRun, "duplicate": c.Duplicate, "late": c.Late, "other_host": c.OtherHost,
 		"malformed": c.Malformed, "strangers": c.Strangers, "over_limit": c.OverLimit, "send_errors": c.SendErrors,
 	}
 }
 
 // Prober probes the peers of one host, and answers theirs. All methods are safe beside each other.
 type Prober struct {
-	cfg Config
-	run uint64
+	cfg     Config
+	run     uint64        // by the clock at its start: a later one is greater
+	silence time.Duration // of a peer, after which its run may have begun again with a smaller number
 
 	mu     sync.Mutex
 	pairs  []*pair // as cfg.Peers
@@ -119,7 +121,8 @@ type trial struct {
 	peer, port int
 	signal     int // of cfg.Signals
 	n          int // 1 or 3 probes
-	at         [3]time.Time
+	began      time.Time
+	at         [3]time.Time // zero: it could not be sent
 	answered   [3]time.Time // zero: not yet
 	received   [3]time.Time // by the peer's clock
 	tag        Answer       // of the tagged one
@@ -134,6 +137,7 @@ type pair struct {
 	trials  int            // so far
 	inARow  [Ports + 1]int // tagged probes lost whose twins arrived, by source port and of all
 	silence int            // trials in a row without an answer
+	newest  newest         // of the peer's probes
 	limit   limit          // of answers to the peer: what others send, or forge, takes none of them
 	paths   []*path        // by port and signal
 }
@@ -157,7 +161,8 @@ func NewProber(cfg Config) (*Prober, error) {
 	if cfg.Asked == 0 {
 		cfg.Asked = cfg.Interval
 	}
-	p := &Prober{cfg: cfg, run: rand.Uint64(), byAddr: make(map[netip.Addr]int)}
+	p := &Prober{cfg: cfg, run: uint64(time.Now().UnixNano()), byAddr: make(map[netip.Addr]int)}
+	p.silence = 10 * cfg.Asked * time.Duration(1+len(cfg.Peers)/MostPeers)
 	for i, peer := range cfg.Peers {
 		p.byAddr[peer.Addr] = i
 		one := &pair{}
@@ -211,7 +216,7 @@ func (p *Prober) try(peer int) {
 	defer p.mu.Unlock()
 	p.expire(time.Now())
 	one, signals := p.pairs[peer], len(p.cfg.Signals)
-	t := &trial{peer: peer, port: one.trials / signals % Ports, signal: one.trials % signals, n: 1}
+	t := &trial{peer: peer, port: one.trials / signals % Ports, signal: one.trials % signals, n: 1, began: time.Now()}
 	one.trials++
 	if !one.retry.IsZero() && time.Now().After(one.retry) {
 		one.tags, one.retry = true, time.Time{}
@@ -222,16 +227,18 @@ func (p *Prober) try(peer int) {
 	number := p.first + uint64(len(p.trials))
 	p.trials = append(p.trials, t)
 	for k := range t.n {
-		t.at[k] = time.Now()
+		at := time.Now()
 		var tag quantize.Tag
 		if k == tagged {
 			tag = probe.InitialTag(p.cfg.Profile, false, p.cfg.Signals[t.signal])
 		}
-		p.buf = probe.Payload{Signal: p.cfg.Signals[t.signal], Run: p.run, Seq: number*4 + uint64(k), Sent: t.at[k]}.AppendTo(p.buf[:0])
-		p.buf = append(p.buf, make([]byte, probeSize-len(p.buf))...)
-		if err := p.cfg.Packets.Send(p.cfg.Peers[peer].Addr, t.port, tag, p.buf); err != nil {
+		to := p.cfg.Peers[peer].Addr
+		p.buf = appendProbe(p.buf[:0], probe.Payload{Signal: p.cfg.Signals[t.signal], Run: p.run, Seq: number*4 + uint64(k), Sent: at}, p.cfg.Key, p.cfg.Addr, to)
+		if err := p.cfg.Packets.Send(to, t.port, tag, p.buf); err != nil {
 			p.counts.SendErrors++
+			continue
 		}
+		t.at[k] = at
 	}
 }
 
@@ -239,7 +246,7 @@ func (p *Prober) try(peer int) {
 func (p *Prober) expire(now time.Time) {
 	for len(p.trials) > 0 {
 		t := p.trials[0]
-		if now.Sub(t.at[0]) < lostAfter && !t.complete() {
+		if now.Sub(t.began) < lostAfter && !t.complete() {
 			return
 		}
 		p.trials, p.first = p.trials[1:], p.first+1
@@ -264,7 +271,7 @@ func (p *Prober) judge(t *trial, now time.Time) {
 	to.fresh = true
 	back := false // an untagged one
 	for k := range t.n {
-		if k == tagged {
+		if k == tagged || t.at[k].IsZero() {
 			continue
 		}
 		row.Sent++
@@ -295,7 +302,7 @@ func (p *Prober) judge(t *trial, now time.Time) {
 	switch {
 	case !p.cfg.CSIG || !p.cfg.Peers[t.peer].CSIG:
 		row.State = StateUntagged
-	case t.n == 1:
+	case t.n == 1 || t.at[tagged].IsZero():
 		one.tags = one.tags || one.retry.IsZero()
 	default:
 		p.judgeTagged(t, one, to, now)
@@ -377,7 +384,7 @@ func (p *Prober) Answered(from netip.Addr, payload []byte) {
 		p.counts.OtherRun++
 	case number < p.first:
 		p.counts.Late++
-	case number-p.first >= uint64(len(p.trials)) || k >= p.trials[number-p.first].n:
+	case number-p.first >= uint64(len(p.trials)) || k >= p.trials[number-p.first].n || p.trials[number-p.first].at[k].IsZero():
 		p.counts.Malformed++ // of what was never sent
 	default:
 		t := p.trials[number-p.first]
@@ -400,14 +407,21 @@ func (p *Prober) Answered(from netip.Addr, payload []byte) {
 func (p *Prober) Asked(from netip.Addr, at time.Time, fields, payload []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	asked, err := probe.ParsePayload(payload)
 	peer, known := p.byAddr[from]
+	if !known {
+		p.counts.Strangers++
+		return
+	}
+	asked, err := parseProbe(payload, p.cfg.Key, from, p.cfg.Addr)
 	switch {
-	case err != nil || len(payload) < longestAnswer:
+	case errors.Is(err, ErrForged):
+		p.counts.Forged++
+		return
+	case err != nil:
 		p.counts.Malformed++
 		return
-	case !known:
-		p.counts.Strangers++
+	case !p.pairs[peer].newest.take(time.Now(), asked.Run, asked.Seq, p.silence):
+		p.counts.Replayed++
 		return
 	case !p.pairs[peer].limit.take(time.Now(), p.cfg.Asked):
 		p.counts.OverLimit++

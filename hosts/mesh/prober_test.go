@@ -3,7 +3,9 @@ package mesh
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"sync"
@@ -26,6 +28,10 @@ type network struct {
 	// path is what happens to a probe on its way: its delay, and its tag, which may be none; false: it is lost.
 	path func(from, to netip.Addr, port int, tag quantize.Tag) (time.Duration, quantize.Tag, bool)
 	sent []sentProbe
+
+	catch    func(payload []byte) // sees each probe
+	refuse   func(at int) error   // of the probes' numbers
+	attempts int
 }
 
 type sentProbe struct {
@@ -48,6 +54,15 @@ func (e end) Send(to netip.Addr, port int, tag quantize.Tag, payload []byte) err
 	asked, err := probe.ParsePayload(payload)
 	if err != nil {
 		return err
+	}
+	if e.refuse != nil {
+		e.attempts++
+		if err := e.refuse(e.attempts - 1); err != nil {
+			return err
+		}
+	}
+	if e.catch != nil {
+		e.catch(payload)
 	}
 	e.sent = append(e.sent, sentProbe{time.Now(), e.self, to, port, tag.TPID != 0, asked.Signal})
 	delay, left, arrives := time.Millisecond, tag, true
@@ -111,7 +126,7 @@ func newNetwork(t *testing.T, n int, run ...int) *network {
 	net := &network{hosts: map[netip.Addr]*Prober{}, clock: map[netip.Addr]time.Duration{}}
 	profile := testProfile(t)
 	for i := 1; i <= n; i++ {
-		cfg := Config{CSIG: true, Profile: profile, Signals: profile.Carried(), Key: testKey, Interval: time.Second, Packets: end{net, addrOf(i)}}
+		cfg := Config{Addr: addrOf(i), CSIG: true, Profile: profile, Signals: profile.Carried(), Key: testKey, Interval: time.Second, Packets: end{net, addrOf(i)}}
 		for j := 1; j <= n; j++ {
 			if j != i {
 				cfg.Peers = append(cfg.Peers, Peer{fmt.Sprintf("h%d", j), addrOf(j), true})
@@ -447,35 +462,143 @@ func TestHostileProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, 3)
 		p := n.hosts[addrOf(1)]
-		asked := func(size int) []byte {
-			return append(probe.Payload{Run: 1, Sent: time.Now()}.AppendTo(nil), make([]byte, size-probe.PayloadSize)...)
+		seq := uint64(0)
+		asked := func(from int) []byte {
+			seq++
+			return appendProbe(nil, probe.Payload{Run: 1, Seq: seq, Sent: time.Now()}, testKey, addrOf(from), addrOf(1))
 		}
-		p.Asked(addrOf(77), time.Now(), nil, asked(probeSize))
-		p.Asked(addrOf(2), time.Now(), nil, asked(probeSize-1)) // the answer would be longer
-		b := asked(probeSize)
+		p.Asked(addrOf(77), time.Now(), nil, asked(77))
+		p.Asked(addrOf(2), time.Now(), nil, asked(2)[:probeSize-1]) // the answer would be longer
+		p.Asked(addrOf(2), time.Now(), nil, append(asked(2), 0))
+		b := asked(2)
 		b[4] = 2
 		p.Asked(addrOf(2), time.Now(), nil, b)
 		p.Asked(addrOf(2), time.Now(), nil, nil)
-		if got, want := p.Counts(), (Counts{Strangers: 1, Malformed: 3}); got != want {
+		for i := 5; i < probeSize; i++ {
+			b := asked(2)
+			b[i] ^= 1
+			p.Asked(addrOf(2), time.Now(), nil, b)
+		}
+		p.Asked(addrOf(2), time.Now(), nil, asked(3))
+		p.Asked(addrOf(2), time.Now(), nil, appendProbe(nil, probe.Payload{Run: 1, Seq: seq}, testKey, addrOf(2), addrOf(3)))
+		if got, want := p.Counts(), (Counts{Strangers: 1, Malformed: 4, Forged: probeSize - 5 + 2}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		for range 10_000 {
-			p.Asked(addrOf(2), time.Now(), nil, asked(probeSize))
+			p.Asked(addrOf(2), time.Now(), nil, asked(2))
 		}
 		if got := p.Counts().OverLimit; got != 10_000-mostAsked {
 			t.Errorf("%d of 10,000 at once are not answered", got)
 		}
 		before := p.Counts().OverLimit
-		p.Asked(addrOf(3), time.Now(), nil, asked(probeSize))
+		p.Asked(addrOf(3), time.Now(), nil, asked(3))
 		if got := p.Counts().OverLimit; got != before {
-			t.Error("what one peer sends, or somebody in its name, takes answers of another one")
+			t.Error("what one peer sends takes answers of another one")
 		}
 		time.Sleep(time.Second)
-		p.Asked(addrOf(2), time.Now(), nil, asked(probeSize))
+		p.Asked(addrOf(2), time.Now(), nil, asked(2))
 		if got := p.Counts().OverLimit; got != before {
 			t.Error("a second later one is not answered either")
 		}
 		time.Sleep(time.Second) // what was answered arrives
+	})
+}
+
+// TestReplayedProbes has somebody send a host's probes again, 50 a second, whatever it once caught: the pair stays.
+func TestReplayedProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, 2, 1)
+		n.setPath(hop)
+		to := n.hosts[addrOf(2)]
+		var caught [][]byte
+		n.catch = func(payload []byte) { caught = append(caught, slices.Clone(payload)) }
+		// A run of before, of which much was caught.
+		for seq := range uint64(500) {
+			caught = append(caught, appendProbe(nil, probe.Payload{Run: 7, Seq: seq, Sent: time.Now()}, testKey, addrOf(1), addrOf(2)))
+		}
+		time.Sleep(5 * time.Second)
+		n.rows(1)
+		for i := range 5000 {
+			n.mu.Lock()
+			b := caught[i*7919%len(caught)]
+			n.mu.Unlock()
+			to.Asked(addrOf(1), time.Now(), nil, b)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got := to.Counts(); got.Replayed != 5000 || got.OverLimit != 0 {
+			t.Errorf("%+v, want 5000 replayed ones", got)
+		}
+		for name, r := range n.rows(1) {
+			if r.State != StateCapable || r.Lost != 0 || r.TaggedLost != 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestNewest has the network reorder, and hosts start again, with a clock that was set back too.
+func TestNewest(t *testing.T) {
+	var s newest
+	now := time.Now()
+	for i, c := range []struct {
+		after    time.Duration
+		run, seq uint64
+		want     bool
+	}{
+		{0, 5, 0, true}, {0, 5, 0, false}, {0, 5, 2, true}, {0, 5, 1, true}, {0, 5, 1, false}, {0, 5, 100, true}, {0, 5, 90, true},
+		{0, 4, 200, false}, {9 * time.Second, 4, 200, false}, {2 * time.Second, 4, 200, true}, {0, 5, 101, true},
+		{0, 6, 3, true}, {0, 5, 102, false}, {0, 6, math.MaxUint64 - 1, true}, {0, 6, 4, true}, {0, 6, math.MaxUint64, false},
+	} {
+		now = now.Add(c.after)
+		if got := s.take(now, c.run, c.seq, 10*time.Second); got != c.want {
+			t.Errorf("%d: run %d, sequence %d is taken: %v, want %v", i, c.run, c.seq, got, c.want)
+		}
+	}
+	for seq := range uint64(17) {
+		s.take(now, 9, seq*4, time.Second)
+	}
+	if s.take(now, 9, 1, time.Second) || !s.take(now, 9, 5, time.Second) {
+		t.Error("what is older than the newest 16 is new, or what is not is old")
+	}
+}
+
+// TestUnsentProbes has the kernel not know the next hop's address at first: nothing was lost then; and later for
+// good, which is a host that cannot be reached.
+func TestUnsentProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, 2, 1)
+		n.setPath(hop)
+		unsent := errors.New("no neighbour")
+		n.refuse = func(at int) error {
+			if at < 2 || at >= 100 && at%3 == tagged || at >= 200 {
+				return unsent
+			}
+			return nil
+		}
+		time.Sleep(30 * time.Second)
+		sum := Row{}
+		for _, r := range n.rows(1) {
+			sum.Sent, sum.Lost, sum.Tagged, sum.TaggedLost = sum.Sent+r.Sent, sum.Lost+r.Lost, sum.Tagged+r.Tagged, sum.TaggedLost+r.TaggedLost
+		}
+		if sum.Sent < 50 || sum.Lost != 0 || sum.Tagged < 20 || sum.TaggedLost != 0 {
+			t.Errorf("%+v were sent and lost", sum)
+		}
+		time.Sleep(30 * time.Second) // tagged ones alone are not sent
+		for name, r := range n.rows(1) {
+			if r.State != StateCapable || r.TaggedLost != 0 || r.Lost != 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		for name, r := range n.rows(1) {
+			if r.State != StateUnreachable || r.Lost != 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if got := n.hosts[addrOf(1)].Counts().SendErrors; got < 20 {
+			t.Errorf("%d errors were counted", got)
+		}
 	})
 }
 

@@ -162,9 +162,9 @@ func TestDissector(t *testing.T) {
 	}
 	for _, six := range []bool{false, true} {
 		src, dst := ends(six)
-		sent := probe.Payload{Signal: quantize.MinABWC, Run: 0xfedc, Seq: 77, Sent: at}.AppendTo(nil)
-		write(packet{src: src, dst: dst, tag: quantize.Tag{TPID: 0x9900, T: 1, S: 31, LM: 126}, payload: append(sent, make([]byte, 20)...)},
-			"9919 9917 probe 1 1   0x000000000000fedc 77 1700000000000000005   31 126 1 1")
+		sent := appendProbe(nil, probe.Payload{Signal: quantize.MinABWC, Run: 0xfedc, Seq: 77, Sent: at}, testKey, src.Addr(), dst.Addr())
+		write(packet{src: src, dst: dst, tag: quantize.Tag{TPID: 0x9900, T: 1, S: 31, LM: 126}, payload: sent},
+			"9919 9917 probe 1 1   0x000000000000fedc 77 1700000000000000005  "+hex.EncodeToString(sent[36:])+" 31 126 1 1")
 		a := Answer{Run: 0xfedc, Seq: 77, Valid: true, Received: at}
 		binary.BigEndian.PutUint16(a.Fields[:], 1<<13|5<<7|17)
 		write(packet{src: dst, dst: dst, payload: a.AppendTo(nil, testKey)}, "9917 9917 answer 1  1 0 0x000000000000fedc 77  1700000000000000005 "+hex.EncodeToString(a.AppendTo(nil, testKey)[32:])+" 5 17 1 1")
