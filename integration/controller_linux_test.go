@@ -90,7 +90,7 @@ func drivesTwo(t *testing.T, andOn bool) {
 	}
 	refused := 0
 	for lines := bufio.NewScanner(log); refused < 2 && lines.Scan(); {
-		if strings.Contains(lines.Text(), "another agent answers there") {
+		if strings.Contains(lines.Text(), "another csig answers there") {
 			refused++
 		}
 	}

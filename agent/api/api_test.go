@@ -115,7 +115,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("socket has mode %v, want access for its owner only", fi.Mode())
 	}
 
-	want := "another agent answers there: stop it"
+	want := "another csig answers there: stop it"
 	if knowsPeers {
 		want += fmt.Sprintf(" (process %d)", os.Getpid())
 	}

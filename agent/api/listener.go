@@ -2,11 +2,13 @@ package api
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -56,8 +58,8 @@ func ListenTCP(cfg ListenerConfig) (*Listener, error) {
 	ln := cfg.On
 	if ln == nil {
 		var err error
-		if ln, err = net.Listen("tcp", cfg.Addr); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", cfg.Flag, cfg.Addr, err)
+		if ln, err = listenTCP(cfg.Flag, cfg.Addr); err != nil {
+			return nil, err
 		}
 	}
 	conns := &limited{Listener: ln, most: cfg.Conns, mostUser: (cfg.Conns + 1) / 2}
@@ -70,6 +72,18 @@ func ListenTCP(cfg ListenerConfig) (*Listener, error) {
 		})
 	}
 	return l, nil
+}
+
+// listenTCP is net.Listen of the flag that has the address.
+func listenTCP(flag, addr string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s %s: %w: ss -ltnp shows which program has the port", flag, addr, syscall.EADDRINUSE)
+	case err != nil:
+		return nil, fmt.Errorf("%s %s: %w", flag, addr, err)
+	}
+	return ln, nil
 }
 
 // Addr is where it listens.

@@ -82,7 +82,7 @@ func ListenSocket(socket string) (net.Listener, error) {
 			if pid != 0 {
 				who = fmt.Sprintf("it (process %d)", pid)
 			}
-			return nil, fmt.Errorf("socket %s: another agent answers there: stop %s, or %s", socket, who, nameAnother)
+			return nil, fmt.Errorf("socket %s: another csig answers there: stop %s, or %s", socket, who, nameAnother)
 		}
 	}
 	if fi, err := os.Lstat(socket); err == nil {

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // TLSFiles are the files of one end of a connection: its certificate and key,
@@ -52,13 +55,24 @@ func NewTLSClient(addr string, cfg *tls.Config, files TLSFiles) *Client {
 		d := tls.Dialer{Config: cfg}
 		return d.DialContext(ctx, "tcp", addr)
 	})
-	c.plainer = func(err error) error { return files.plainer(err, cfg) }
+	c.plainer = func(err error) error { return files.Explain(err, cfg, agentsDaemon) }
 	return c
 }
 
-// plainer adds to an error of TLS whose certificate it is about, the file and what
+// TLSPeer is what messages about certificates call the other end, and the settings that they name.
+type TLSPeer struct {
+	Name    string // e.g. daemon
+	CA      string // csig's: the authorities of its certificate
+	Server  string // csig's: the name in its certificate; "": there is none
+	Cert    string // its own: the certificate
+	Clients string // its own: the authorities of csig's certificate
+}
+
+var agentsDaemon = TLSPeer{"daemon", "management: daemon: tls: ca", "management: daemon: tls: server_name", "csig agent --tls-cert", "--tls-client-ca"}
+
+// Explain adds to an error of TLS whose certificate it is about, the file and what
 // to do; it returns other errors as they are.
-func (f TLSFiles) plainer(err error, cfg *tls.Config) error {
+func (f TLSFiles) Explain(err error, cfg *tls.Config, peer TLSPeer) error {
 	var (
 		authority x509.UnknownAuthorityError
 		name      x509.HostnameError
@@ -67,17 +81,37 @@ func (f TLSFiles) plainer(err error, cfg *tls.Config) error {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Errorf("the daemon's certificate: %w: it comes from none of the authorities in %s; name the file that has its own (management: daemon: tls: ca)", authority, f.CA)
+		return fmt.Errorf("the %s's certificate: %w: it comes from none of the authorities in %s; name the file that has its own (%s)", peer.Name, authority, f.CA, peer.CA)
 	case errors.As(err, &name):
-		return fmt.Errorf("the daemon's certificate: %w: give the name that is in it (management: daemon: tls: server_name), or the daemon a certificate for this one (csig agent --tls-cert)", name)
+		give := ""
+		if peer.Server != "" {
+			give = "give the name that is in it (" + peer.Server + "), or "
+		}
+		return fmt.Errorf("the %s's certificate: %w: %sgive the %s a certificate for this one (%s)", peer.Name, name, give, peer.Name, peer.Cert)
 	case errors.As(err, &invalid):
-		return fmt.Errorf("the daemon's certificate: %w: give the daemon a valid one (csig agent --tls-cert), and look at the clocks of both ends", invalid)
+		return fmt.Errorf("the %s's certificate: %w: give the %s a valid one (%s), and look at the clocks of both ends", peer.Name, invalid, peer.Name, peer.Cert)
 	case errors.As(err, &refused) && refused.Op == "remote error" && strings.Contains(refused.Err.Error(), "certificate"):
 		own := f.Cert
 		if len(cfg.Certificates) > 0 && cfg.Certificates[0].Leaf != nil {
 			own += ", which is valid until " + cfg.Certificates[0].Leaf.NotAfter.UTC().Format(time.RFC3339)
 		}
-		return fmt.Errorf("the daemon refuses csig's own certificate %s (%w): it has to be valid by the daemon's clock, made for client authentication (clientAuth), and from an authority of the daemon's --tls-client-ca", own, refused.Err)
+		return fmt.Errorf("the %s refuses csig's own certificate %s (%w): it has to be valid by the %s's clock, made for client authentication (clientAuth), and from an authority of the %s's %s", peer.Name, own, refused.Err, peer.Name, peer.Name, peer.Clients)
 	}
 	return err
+}
+
+// Check reports what keeps the files from being those of a host with a name, now. Errors name the file.
+func (f TLSFiles) Check(host string) error {
+	cert, _, err := f.load()
+	if err != nil {
+		return err
+	}
+	names, now := certificateNames(cert.Leaf), time.Now()
+	switch {
+	case !slices.Contains(names, host):
+		return fmt.Errorf("certificate %s is of %s: want one with the name %s", f.Cert, untrusted.Text(strings.Join(names, ", "), 200), host)
+	case now.Before(cert.Leaf.NotBefore), now.After(cert.Leaf.NotAfter):
+		return fmt.Errorf("certificate %s is valid from %s to %s, and it is %s: make a new one, or set the clock", f.Cert, cert.Leaf.NotBefore.UTC().Format(time.RFC3339), cert.Leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
 }

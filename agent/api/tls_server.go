@@ -63,9 +63,9 @@ func (s *Server) listenTLS(flag, addr string, files TLSFiles, access TLSAccess) 
 	if t.cfg, err = t.load(); err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", addr)
+	ln, err := listenTCP(flag, addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, addr, err)
+		return nil, err
 	}
 	s.tls, t.conns = t, &limited{Listener: ln}
 	s.lns = append(s.lns, tls.NewListener(t.conns, &tls.Config{

@@ -318,14 +318,14 @@ func (o *meshOptions) addWhere(cmd *cobra.Command) {
 // meshCollector is where a collector answers.
 type meshCollector struct {
 	name, url string
-	hint      string // where it does not
+	files     api.TLSFiles // of csig; none at a socket
 	transport http.Transport
 }
 
 // collectorAt is the one that answers at a unix socket.
 func collectorAt(socket string) *meshCollector {
 	return &meshCollector{
-		name: socket, url: "http://mesh", hint: "csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i",
+		name: socket, url: "http://mesh",
 		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket)
@@ -352,12 +352,13 @@ func (o *meshOptions) where() (*meshCollector, error) {
 		return nil, fmt.Errorf("%s does not say how to reach the collector: add to its mesh tls: {ca: /PATH, cert: /PATH, key: /PATH}, with a certificate whose name is in the collector's --tls-read", f.Path)
 	}
 	t := f.Mesh.TLS
-	conf, err := api.TLSFiles{Cert: t.Cert, Key: t.Key, CA: t.CA}.Client(cmp.Or(t.ServerName, mesh.CollectorName(f)))
+	files := api.TLSFiles{Cert: t.Cert, Key: t.Key, CA: t.CA}
+	conf, err := files.Client(cmp.Or(t.ServerName, mesh.CollectorName(f)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: mesh: tls: %w", f.Path, err)
 	}
 	return &meshCollector{
-		name: f.Mesh.Collector, url: "https://" + f.Mesh.Collector, hint: "both ends need valid certificates: mesh: tls of the fleet file has csig's and the authorities of the collector's, and server_name the name in it",
+		name: f.Mesh.Collector, url: "https://" + f.Mesh.Collector, files: files,
 		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, TLSClientConfig: conf},
 	}, nil
 }
@@ -391,7 +392,12 @@ func (c *meshCollector) ask(ctx context.Context, path string, to any, formats fu
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w at %s (%w): %s", errNoCollector, c.name, errors.Unwrap(err), c.hint)
+		if err = errors.Unwrap(err); c.files.Cert == "" {
+			err = fmt.Errorf("%w: csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i", err)
+		} else {
+			err = c.files.Explain(err, c.transport.TLSClientConfig, mesh.CollectorPeer("mesh: tls: ca", "mesh: tls: server_name"))
+		}
+		return fmt.Errorf("%w at %s: %w", errNoCollector, c.name, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMeshAnswer+1))

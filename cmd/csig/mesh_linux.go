@@ -35,6 +35,11 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 	if cfg.Member, err = file.load(cmd.Context()); err != nil {
 		return err
 	}
+	if o.tls.Cert != "" {
+		if err := o.tls.Check(cfg.Host.Name); err != nil {
+			return fmt.Errorf("--tls-cert: %w", err)
+		}
+	}
 	if o.collect && o.agents {
 		asked := agentsAsked{open: make(map[string]*device.Daemon)}
 		defer asked.close()

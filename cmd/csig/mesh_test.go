@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
@@ -209,11 +210,22 @@ func TestMeshCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := strings.Replace(string(example), "{name: gpu-1,", "{name: gpu-1, local: true,", 1)
+	ca := tlstest.New(t)
+	keyed := strings.Replace(local, "/etc/csig/mesh.key", filepath.Join(dir, "mesh.key"), 1)
+	if err := os.WriteFile(filepath.Join(dir, "mesh.key"), []byte("a key of sixteen bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tls := func(cert, key string) []string {
+		return []string{"--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA}
+	}
 	for _, row := range []struct {
 		what, text string
 		args       []string
 		want       string
 	}{
+		{"a certificate that is not there", keyed, tls("/none.pem", "/none.key"), "--tls-cert: certificate /none.pem with key /none.key"},
+		{"one of another host", keyed, tls(ca.Certify("gpu-2", "db.example.net")), "gpu-2.pem is of gpu-2, db.example.net: want one with the name gpu-1"},
+		{"one that is over", keyed, tls(ca.Expire("gpu-1")), "make a new one, or set the clock"},
 		{"no mesh", local[:strings.Index(local, "mesh:\n")], nil, "has no mesh: add one with its key"},
 		{"nobody is here", string(example), nil, "no host is marked local: add local: true"},
 		{"two are here", strings.Replace(local, "{name: gpu-2,", "{name: gpu-2, local: true,", 1), nil, "the hosts gpu-1 and gpu-2 are both marked local"},

@@ -301,7 +301,7 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 				client, err = m.client()
 			}
 			if err == nil {
-				err = send(ctx, client, m.Fleet.Mesh.Collector, &r)
+				err = send(ctx, client, m.cfg.TLS, m.Fleet.Mesh.Collector, &r)
 			}
 			if err != nil && client != nil { // a certificate that was renewed is read then
 				client.CloseIdleConnections()
@@ -333,7 +333,8 @@ func (m *membership) client() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: tls, MaxResponseHeaderBytes: 16 << 10}, Timeout: 10 * time.Second}, nil
 }
 
-func send(ctx context.Context, client *http.Client, addr string, r *Report) error {
+// send hands a report to the collector at an address; files are those of the client.
+func send(ctx context.Context, client *http.Client, files api.TLSFiles, addr string, r *Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -344,12 +345,16 @@ func send(ctx context.Context, client *http.Client, addr string, r *Report) erro
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return files.Explain(err, client.Transport.(*http.Transport).TLSClientConfig, CollectorPeer("--tls-ca", ""))
 	}
 	defer resp.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-	if resp.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("%s: %s", resp.Status, untrusted.Text(string(said), 300))
+	if resp.StatusCode == http.StatusNoContent {
+		return nil
 	}
-	return nil
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	var why api.Error
+	if json.Unmarshal(said, &why) != nil || why.Message == "" {
+		why.Message = resp.Status
+	}
+	return errors.New(untrusted.Text(why.Message, 300))
 }

@@ -3,11 +3,16 @@ package mesh
 import (
 	"context"
 	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
@@ -42,4 +47,58 @@ func TestRefusedRows(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestCertificates has hosts and a collector with certificates that do not go together: messages name the file, the
+// setting and the end that is to be changed.
+func TestCertificates(t *testing.T) {
+	ours, theirs := tlstest.New(t), tlstest.New(t)
+	of := func(a *tlstest.Authority, name string) (f api.TLSFiles) {
+		f.CA = a.CA
+		f.Cert, f.Key = a.Certify(name)
+		return f
+	}
+	log, _ := logtest.NewNullLogger()
+	s, err := NewServer(ServerConfig{Fleet: testFleet(t), Socket: filepath.Join(t.TempDir(), "s"), Addr: "127.0.0.1:0", TLS: of(ours, "collector"), Log: logrus.NewEntry(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	over := api.TLSFiles{CA: ours.CA}
+	over.Cert, over.Key = ours.Expire("former")
+	stranger := of(theirs, "h1")
+	stranger.CA = ours.CA
+	distrusts := of(ours, "h1")
+	distrusts.CA = theirs.CA
+	for _, c := range []struct {
+		what, server string
+		files        api.TLSFiles
+		want         string
+	}{
+		{"right", "collector", of(ours, "h1"), ""},
+		{"another host's", "collector", of(ours, "h2"), "rows of a host come with a certificate that has its name"},
+		{"another authority's", "collector", stranger, "refuses csig's own certificate " + stranger.Cert + ", which is valid until"},
+		{"over", "collector", over, "refuses csig's own certificate " + over.Cert},
+		{"who distrusts the collector", "collector", distrusts, "it comes from none of the authorities in " + theirs.CA + "; name the file that has its own (--tls-ca)"},
+		{"another name", "h9", of(ours, "h1"), "give the collector a certificate for this one (its --tls-cert)"},
+	} {
+		cfg, err := c.files.Client(c.server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}}
+		err = send(ctx, client, c.files, s.listeners[1].Addr().String(), &Report{Format: RowsFormat, Host: "h1"})
+		if c.want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "{")) {
+			t.Errorf("%s: %v, want %s", c.what, err, c.want)
+		}
+	}
+	if _, err := NewServer(ServerConfig{Fleet: testFleet(t), Socket: filepath.Join(t.TempDir(), "s"), Addr: s.listeners[1].Addr().String(), TLS: of(ours, "collector"), Log: logrus.NewEntry(log)}); err == nil || !strings.Contains(err.Error(), "ss -ltnp") {
+		t.Error(err)
+	}
 }

@@ -511,11 +511,13 @@ func TestReplayedProbes(t *testing.T) {
 		n.setPath(hop)
 		to := n.hosts[addrOf(2)]
 		var caught [][]byte
+		n.mu.Lock()
 		n.catch = func(payload []byte) { caught = append(caught, slices.Clone(payload)) }
 		// A run of before, of which much was caught.
 		for seq := range uint64(500) {
 			caught = append(caught, appendProbe(nil, probe.Payload{Run: 7, Seq: seq, Sent: time.Now()}, testKey, addrOf(1), addrOf(2)))
 		}
+		n.mu.Unlock()
 		time.Sleep(5 * time.Second)
 		n.rows(1)
 		for i := range 5000 {
@@ -570,12 +572,14 @@ func TestUnsentProbes(t *testing.T) {
 		n := newNetwork(t, 2, 1)
 		n.setPath(hop)
 		unsent := errors.New("no neighbour")
+		n.mu.Lock()
 		n.refuse = func(at int) error {
 			if at < 2 || at >= 100 && at%3 == tagged || at >= 200 {
 				return unsent
 			}
 			return nil
 		}
+		n.mu.Unlock()
 		time.Sleep(30 * time.Second)
 		sum := Row{}
 		for _, r := range n.rows(1) {

@@ -193,6 +193,11 @@ func CollectorPort(f *inventory.Fleet) string {
 	return port
 }
 
+// CollectorPeer is what messages say of a collector's certificates; the settings are the client's own.
+func CollectorPeer(ca, server string) api.TLSPeer {
+	return api.TLSPeer{Name: "collector", CA: ca, Server: server, Cert: "its --tls-cert", Clients: "--tls-ca (of a controller, --mesh-ca)"}
+}
+
 // CollectorName is the name in the collector's certificate: that of a host where it is one of the mesh.
 func CollectorName(f *inventory.Fleet) string {
 	name, _, _ := net.SplitHostPort(f.Mesh.Collector)

@@ -55,6 +55,9 @@ func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16) (*Sock
 		return nil, err
 	}
 	if s.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(self, port))); err != nil {
+		if errors.Is(err, unix.EADDRINUSE) {
+			err = fmt.Errorf("%d of %s: %w, perhaps by another csig mesh run (ss -lunp shows it): stop that, or give all hosts another one (mesh: port)", port, self, unix.EADDRINUSE)
+		}
 		return nil, fmt.Errorf("the mesh's port: %w", err)
 	}
 	raw, err := s.udp.SyscallConn()

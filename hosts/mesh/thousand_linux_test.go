@@ -179,7 +179,7 @@ func costsOf(t testing.TB, hosts int, during time.Duration) (out manyCost) {
 			for n := 0; wait(ctx, time.Until(due)) == nil; n++ {
 				r := Report{Format: RowsFormat, Host: c.hosts[i].Name, Rows: rows(i, n)}
 				made := time.Now()
-				if err := send(ctx, clients[i], addr, &r); err != nil {
+				if err := send(ctx, clients[i], api.TLSFiles{}, addr, &r); err != nil {
 					if ctx.Err() == nil {
 						failed <- fmt.Errorf("host %d, report %d: %w", i, n, err)
 					}
