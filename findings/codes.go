@@ -152,5 +152,6 @@ var (
 	MeshNamesIdle   = code("mesh-names-idle", "hosts read less bandwidth at a port than its agent writes")
 	MeshMissesFull  = code("mesh-misses-full", "hosts read more bandwidth than the agent of a port on their way writes")
 	MeshNoAgent     = code("mesh-no-agent", "the agent of a switch between hosts does not answer, or completes no cycle")
+	MeshUnwritten   = code("mesh-unwritten", "no switch has written into a probe since the mesh began")
 	MeshHostSilent  = code("mesh-host-silent", "a host of the mesh sends no rows")
 )

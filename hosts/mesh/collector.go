@@ -28,6 +28,7 @@ type Collector struct {
 	signals []quantize.Signal
 	seen    []seen      // by host
 	pairs   [][]*record // from, to; nil: nothing is known yet
+	written bool        // a tag has come with a locator
 	changes ring
 	kept    time.Time // since when there are changes
 	ways    ways
@@ -139,6 +140,14 @@ func NewCollector(fleet *inventory.Fleet) *Collector {
 	return c
 }
 
+// has reports whether a host is of the mesh.
+func (c *Collector) has(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.index[host]
+	return known
+}
+
 // ms is a time as changes and readings have it, never 0.
 func (c *Collector) ms(at time.Time) int64 { return max(1, at.Sub(c.began).Milliseconds()) }
 
@@ -193,6 +202,7 @@ func (c *Collector) Add(from string, r *Report) error {
 		is := found{state: uint8(at.state), extra: int32(min(max(row.ExtraNS/1000, -1<<30), 1<<30))}
 		if row.Read {
 			is.read, is.s, is.lm = c.ms(now.Add(-time.Duration(row.AgeNS))), row.S, row.LM
+			c.written = c.written || row.LM != c.fleet.Profile.Layout.LMNone()
 		}
 		until := is.read
 		if until == 0 {

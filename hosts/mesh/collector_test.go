@@ -254,6 +254,34 @@ func TestNeverThere(t *testing.T) {
 	})
 }
 
+// TestUnwritten has no switch write into a probe: that is said, until one does.
+func TestUnwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		during := func(d time.Duration, is state) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+				tell(t, c, is)
+				c.Status()
+			}
+		}
+		long := c.oldestOfAll() + c.silent()
+		during(long-2*time.Second, idle)
+		has(t, c, "at first")
+		during(4*time.Second, idle)
+		has(t, c, "later", "mesh-unwritten")
+		c.Reload(testFleet(t))
+		has(t, c, "with the same fleet file again", "mesh-unwritten")
+		during(2*time.Second, congested(c, "leaf1:up", 1))
+		has(t, c, "when a switch writes")
+		c.Reload(testFleet(t))
+		during(2*long, idle)
+		has(t, c, "afterwards")
+		c.Reload(changedFleet(t, "lm: 1,", "lm: 9,"))
+		during(2*long, idle)
+		has(t, c, "with other locators", "mesh-unwritten")
+	})
+}
+
 // has wants exactly these findings, as CODE PLACE.
 func has(t *testing.T, c *Collector, what string, want ...string) {
 	t.Helper()
@@ -270,6 +298,7 @@ func has(t *testing.T, c *Collector, what string, want ...string) {
 func TestFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCollector(testFleet(t))
+		c.written = true // TestUnwritten is about that
 		agents := map[string]*api.Status{}
 		written := map[string]uint8{} // S that an agent writes for abwc; 31 otherwise
 		say := func() {

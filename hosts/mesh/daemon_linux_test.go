@@ -58,7 +58,7 @@ func TestCertificates(t *testing.T) {
 		f.Cert, f.Key = a.Certify(name)
 		return f
 	}
-	log, _ := logtest.NewNullLogger()
+	log, lines := logtest.NewNullLogger()
 	s, err := NewServer(ServerConfig{Fleet: testFleet(t), Socket: filepath.Join(t.TempDir(), "s"), Addr: "127.0.0.1:0", TLS: of(ours, "collector"), Log: logrus.NewEntry(log)})
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +97,16 @@ func TestCertificates(t *testing.T) {
 		if c.want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "{")) {
 			t.Errorf("%s: %v, want %s", c.what, err, c.want)
 		}
+	}
+	// The collector's log has who was refused, once a minute of each host.
+	refusals := 0
+	for _, e := range lines.AllEntries() {
+		if e.Message == "rows are refused" {
+			refusals++
+		}
+	}
+	if refusals != 1 {
+		t.Errorf("the log has %d refusals", refusals)
 	}
 	if _, err := NewServer(ServerConfig{Fleet: testFleet(t), Socket: filepath.Join(t.TempDir(), "s"), Addr: s.listeners[1].Addr().String(), TLS: of(ours, "collector"), Log: logrus.NewEntry(log)}); err == nil || !strings.Contains(err.Error(), "ss -ltnp") {
 		t.Error(err)

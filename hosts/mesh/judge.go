@@ -131,6 +131,12 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 		f.Reason = fmt.Sprintf("%s: their tags have the locator of %s, which is on no shortest path between them: a cable is not where the fleet file has it, or a rule is not csig's", pairsText(pairs), ports)
 		out = append(out, f)
 	}
+	if !c.written && len(capable) > 0 {
+		out = append(out, Finding{
+			Code: findings.MeshUnwritten, Level: findings.Info, Ports: []string{}, Either: []string{}, Example: []string{},
+			Reason: "no switch has written into a probe yet: the network is idle, or no switch updates tags (csig status there)",
+		})
+	}
 	return c.lasting(append(out, c.askAgents(now, capable, read)...), now)
 }
 
@@ -409,7 +415,7 @@ func levelOf(l findings.Level) int {
 // long as a reading may be old.
 func (c *Collector) held(code findings.Code) time.Duration {
 	switch code {
-	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent:
+	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent, findings.MeshUnwritten:
 		return c.oldestOfAll() + c.silent()
 	}
 	return 0

@@ -35,7 +35,7 @@ func (c *Collector) Reload(fleet *inventory.Fleet) {
 				}
 			}
 		}
-		n.kept, n.changes.full = c.kept, c.changes.full
+		n.kept, n.changes.full, n.written = c.kept, c.changes.full, c.written
 		c.changes.each(func(h *change) {
 			if from, to := moved[h.from], moved[h.to]; from >= 0 && to >= 0 {
 				one := *h
@@ -48,7 +48,7 @@ func (c *Collector) Reload(fleet *inventory.Fleet) {
 	}
 	n.histograms.last = c.histograms.last
 	c.fleet, c.hosts, c.index, c.signals, c.ways, c.prefixes = n.fleet, n.hosts, n.index, n.signals, n.ways, n.prefixes
-	c.seen, c.pairs, c.changes, c.kept, c.histograms, c.made = n.seen, n.pairs, n.changes, n.kept, n.histograms, nil
+	c.seen, c.pairs, c.changes, c.kept, c.written, c.histograms, c.made = n.seen, n.pairs, n.changes, n.kept, n.written, n.histograms, nil
 }
 
 // means reports whether a tag that was read by the fleet file of c means the same by that of n.

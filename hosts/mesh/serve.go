@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -17,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Where a collector answers.
@@ -50,11 +52,14 @@ type Server struct {
 	*Collector
 	cfg       ServerConfig
 	listeners []*api.Listener
+
+	mu     sync.Mutex
+	logged map[string]time.Time // when rows were refused last that said they are of a host; "" is all others
 }
 
 // NewServer opens a collector's socket and address. Errors name the flag.
 func NewServer(cfg ServerConfig) (*Server, error) {
-	s := &Server{Collector: NewCollector(cfg.Fleet), cfg: cfg}
+	s := &Server{Collector: NewCollector(cfg.Fleet), cfg: cfg, logged: make(map[string]time.Time)}
 	unix, err := api.ListenSocket(cfg.Socket)
 	if err != nil {
 		return nil, err
@@ -179,12 +184,30 @@ func (s *Server) handler(names func(*http.Request) []string) http.Handler {
 			err = s.Add(report.Host, &report)
 		}
 		if err != nil {
+			s.refused(report.Host, r.RemoteAddr, err)
 			api.WriteError(w, &vendors.PermanentError{Err: err})
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
+}
+
+// refused logs that rows were, of each host once a minute.
+func (s *Server) refused(host, from string, err error) {
+	if !s.has(host) {
+		host = ""
+	}
+	s.mu.Lock()
+	last := s.logged[host]
+	now := time.Now()
+	if last.IsZero() || now.Sub(last) >= time.Minute {
+		s.logged[host] = now
+	}
+	s.mu.Unlock()
+	if last.IsZero() || now.Sub(last) >= time.Minute {
+		s.cfg.Log.WithFields(logrus.Fields{"from": from, "error": untrusted.Text(err.Error(), 300)}).Warn("rows are refused")
+	}
 }
 
 // CollectorPort is the port of a mesh's collector.
