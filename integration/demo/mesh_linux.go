@@ -180,7 +180,7 @@ func (r *meshRunner) run(ctx context.Context) (err error) {
 	startup, done := context.WithTimeoutCause(startup, 60*time.Second+10*r.o.Interval, errors.New("not ready in time"))
 	defer done()
 
-	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each, and four hosts.\n")
+	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each, and four hosts that probe each other.\n%s\nBehind s1, s2 and s3 one more host each, l1, l2 and l3, sends what loads a link.\n\n", meshPicture)
 	for _, h := range r.path.hops {
 		a, err := startAgent(r.o.Executable, scratch, r.fleet, h)
 		if err != nil {
