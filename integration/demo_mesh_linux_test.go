@@ -79,31 +79,25 @@ func descendants(t *testing.T, pid int) (out []int) {
 }
 
 // TestLongMeshDemo runs all of the demo as an ordinary user does, where this one may become one: the mesh names the port
-// that is busy in each step, with all pairs that pass it, and where it is. What a busy machine was late with is done again.
+// that is busy in each step, with all pairs that pass it, and where it is.
 func TestLongMeshDemo(t *testing.T) {
 	t.Parallel()
-	var out string
-	for range 3 {
-		cmd := exec.Command(csig, "demo", "--mesh")
-		cmd.Dir = filepath.Dir(csig)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: ordinaryUser(t)}
-		text, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if out = string(text); strings.Contains(out, "\nVerdict: right.") {
-			break
-		}
-		t.Log(out)
+	cmd := exec.Command(csig, "demo", "--mesh")
+	cmd.Dir = filepath.Dir(csig)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: ordinaryUser(t)}
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
+	out := string(text)
 	for _, want := range []string{
 		`: no port limits a pair\n`,
 		`l1 sends 68\.2 Mbit/s across s1:swp3: s1:swp3 limits 4 of 12 pairs \(first hop\), abw 28–35\.5 Mbit/s, abwc 28–35\.5 %\n`,
 		`\$ csig mesh status\nmesh demo: 4 of 4 hosts live; 12 pairs: 12 capable\n`,
 		`\ns2:swp3 +4 pairs +abw +11\.2–14 Mbit/s +core `,
-		`\ns1:swp3 +68\.2 Mbit/s of l1 +after \d\.\d s +4 of 12 pairs +first hop\n`,
-		`\ns2:swp3 +37\.4 Mbit/s of l2 +after \d\.\d s +4 of 12 pairs +core\n`,
-		`\ns3:swp3 +54\.8 Mbit/s of l3 +after \d\.\d s +3 of 12 pairs +last hop\n`,
+		`\ns1:swp3 +68\.2 Mbit/s of l1 +after \d+\.\d s +4 of 12 pairs +first hop\n`,
+		`\ns2:swp3 +37\.4 Mbit/s of l2 +after \d+\.\d s +4 of 12 pairs +core\n`,
+		`\ns3:swp3 +54\.8 Mbit/s of l3 +after \d+\.\d s +3 of 12 pairs +last hop\n`,
 		`\nVerdict: right\. Each busy port came first`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {

@@ -55,10 +55,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case o.mixed:
 		opts.Native, opts.NativeDt = []string{"s2"}, o.nativeInterval
 	}
-	switch {
-	case opts.Duration == 0 && o.mesh:
-		opts.Duration = demo.MeshDuration(o.interval)
-	case opts.Duration == 0:
+	if opts.Duration == 0 && !o.mesh {
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}
 	s := newScreen(live)

@@ -23,8 +23,12 @@ func meshLasts(n int, interval time.Duration) time.Duration {
 	return 7*time.Second + 10*interval
 }
 
-// MeshDuration shows every load step once.
-func MeshDuration(interval time.Duration) (d time.Duration) {
+// meshPatience is how long a step lasts at most until the mesh has named the port, where each step is shown once: a
+// busy machine is late.
+const meshPatience = 30 * time.Second
+
+// meshDuration shows every load step once.
+func meshDuration(interval time.Duration) (d time.Duration) {
 	for n := range meshSteps {
 		d += meshLasts(n, interval)
 	}

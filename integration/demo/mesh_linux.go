@@ -42,6 +42,7 @@ const meshAsk = 200 * time.Millisecond
 // meshRunner is one run of it.
 type meshRunner struct {
 	o      MeshOptions
+	once   bool // each load step, until it is named
 	fleet  *inventory.Fleet
 	path   *path
 	socket string // of the collector
@@ -55,6 +56,10 @@ type meshRunner struct {
 // RunMesh builds the fabric of the demo with hosts that probe each other, loads one hop after the other, and shows
 // what the mesh names. As of Run: when ctx ends, what was seen so far is the result, and it has namespaces of its own.
 func RunMesh(ctx context.Context, o MeshOptions) (res *MeshResult, err error) {
+	once := o.Duration == 0
+	if once {
+		o.Duration = meshDuration(o.Interval)
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -73,7 +78,7 @@ func RunMesh(ctx context.Context, o MeshOptions) (res *MeshResult, err error) {
 	if err := p.joinHosts(fleet); err != nil {
 		return nil, fmt.Errorf("building the fabric: %w", err)
 	}
-	r := &meshRunner{o: o, fleet: fleet, path: p, socket: filepath.Join(scratch, "mesh.sock")}
+	r := &meshRunner{o: o, once: once, fleet: fleet, path: p, socket: filepath.Join(scratch, "mesh.sock")}
 	if err := r.run(ctx); err != nil {
 		if ctx.Err() != nil && len(r.res.steps) == 0 {
 			err = ErrInterrupted // what did not get ready in time does not matter
@@ -180,7 +185,7 @@ func (r *meshRunner) run(ctx context.Context) (err error) {
 	startup, done := context.WithTimeoutCause(startup, 60*time.Second+10*r.o.Interval, errors.New("not ready in time"))
 	defer done()
 
-	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each, and four hosts that probe each other.\n%s\nBehind s1, s2 and s3 one more host each, l1, l2 and l3, sends what loads a link.\n\n", meshPicture)
+	fmt.Fprintf(r.o.Live, "Three switches in namespaces of this run, an agent in each, and four hosts\nthat probe each other.\n%s\nBehind s1, s2 and s3 one more host each, l1, l2 and l3, sends what loads a link.\n\n", meshPicture)
 	for _, h := range r.path.hops {
 		a, err := startAgent(r.o.Executable, scratch, r.fleet, h)
 		if err != nil {
@@ -306,8 +311,10 @@ func (r *meshRunner) load(n int) (*meshStep, error) {
 // measure goes through the load steps and shows what the mesh names, until ctx ends.
 func (r *meshRunner) measure(ctx, run context.Context) error {
 	r.began = time.Now()
-	end := time.NewTimer(r.o.Duration)
-	defer end.Stop()
+	var end <-chan time.Time
+	if !r.once {
+		end = time.After(r.o.Duration)
+	}
 	dwell := time.NewTimer(meshLasts(0, r.o.Interval))
 	defer dwell.Stop()
 	ask := time.NewTicker(meshAsk)
@@ -342,20 +349,26 @@ func (r *meshRunner) measure(ctx, run context.Context) error {
 			step.see(now, s)
 			if r.o.Redraw != nil || now.Sub(shown) > time.Second-meshAsk/2 {
 				shown = now
-				r.draw(&meshFrame{elapsed: now.Sub(r.began), total: r.o.Duration, at: now, step: step, status: s})
+				r.draw(&meshFrame{elapsed: now.Sub(r.began), total: max(r.o.Duration, now.Sub(r.began)), at: now, step: step, status: s})
 			}
 		}
 		select {
 		case <-ask.C:
 		case <-r.o.Resized:
 		case <-dwell.C:
+			if r.once && step.port != "" && step.named == nil && time.Since(step.began) < meshPatience {
+				dwell.Reset(meshAsk)
+				continue
+			}
 			finish()
-			n++
+			if n++; r.once && n == len(meshSteps) {
+				return nil
+			}
 			dwell.Reset(meshLasts(n, r.o.Interval))
 			if err := begin(); err != nil {
 				return err
 			}
-		case <-end.C:
+		case <-end:
 			finish()
 			return nil
 		case <-run.Done():

@@ -28,7 +28,7 @@ var fleetFile []byte
 type Options struct {
 	Executable string               // the csig binary, for the agents
 	Version    string               // for the result
-	Duration   time.Duration        // of the measured part
+	Duration   time.Duration        // of the measured part; of the mesh 0: each load step once
 	Interval   time.Duration        // averaging window Δt of the agents
 	Native     []string             // switches that measure by themselves: nil for none
 	NativeDt   time.Duration        // Δt of those
