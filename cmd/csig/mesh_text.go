@@ -112,6 +112,9 @@ func readingText(r *mesh.PairReading) string {
 	return r.Signal + " " + r.Range + " at " + strings.Join(r.Ports, " or ")
 }
 
+// longer is how much longer tagged probes take. Less than those without tags is what measuring is off by.
+func longer(ns int64) time.Duration { return time.Duration(max(0, ns)).Round(time.Microsecond) }
+
 // mostWhyChanges is how many changes are shown as text.
 const mostWhyChanges = 40
 
@@ -130,14 +133,14 @@ func meshWhyText(w *mesh.Why) string {
 	}
 	b.WriteByte('\n')
 	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "SOURCE PORT\tSTATE\tREADS\tAGE\tTAGGED PROBES TAKE")
+	fmt.Fprintln(tw, "SOURCE PORT\tSTATE\tREADS\tAGE\tTAGGED PROBES ADD")
 	for i := range w.Paths {
 		p := &w.Paths[i]
 		reads, age := p.Signal+" -", "-"
 		if p.Reading != nil {
 			reads, age = readingText(p.Reading), time.Duration(p.Reading.AgeNS).Round(10*time.Millisecond).String()
 		}
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%+v\n", p.Port+1, p.State, reads, age, time.Duration(p.ExtraNS).Round(time.Microsecond))
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%v\n", p.Port+1, p.State, reads, age, longer(p.ExtraNS))
 	}
 	_ = tw.Flush()
 	changes := w.Changes
