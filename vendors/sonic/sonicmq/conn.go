@@ -68,7 +68,7 @@ func handshake(out io.Writer, in io.Reader) error {
 	}
 	socketType, err := parseReady(body)
 	if err == nil && socketType != "REP" {
-		err = fmt.Errorf("%w: it is a %q socket, and orchagent's for P4RT_TABLE is REP", ErrProtocol, untrusted.Text(socketType, 16))
+		err = fmt.Errorf("%w: it is a %q socket, and orchagent's are REP", ErrProtocol, untrusted.Text(socketType, 16))
 	}
 	return err
 }

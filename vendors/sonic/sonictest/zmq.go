@@ -62,7 +62,7 @@ func (s *Switch) serve() {
 				c.Close()
 			}
 			s.wait.Go(func() {
-				if err := e.serve(c); !gone(err) {
+				if err := ServeREP(c, e.take); !Gone(err) {
 					s.t.Errorf("orchagent's ZeroMQ socket: %v", err)
 				}
 				c.Close()
@@ -107,13 +107,14 @@ func (s *Switch) wake() {
 	}
 }
 
-// gone reports whether the other end, or this one, has ended a connection.
-func gone(err error) bool {
+// Gone reports whether the other end, or this one, has ended a connection.
+func Gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "connection reset") || strings.Contains(err.Error(), "broken pipe")
 }
 
-// serve speaks with one client until it is gone, or says what is none.
-func (e *endpoint) serve(c net.Conn) error {
+// ServeREP is a REP socket for one client until it is gone; the error says what of the client is none. take
+// carries out a message and makes its answer; nil is none.
+func ServeREP(c net.Conn, take func(body []byte) (answer []byte, err error)) error {
 	in := bufio.NewReader(c)
 	// The signature comes first, the rest when the other's version is known.
 	if _, err := c.Write([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f}); err != nil {
@@ -154,7 +155,7 @@ func (e *endpoint) serve(c net.Conn) error {
 		if flags != 0 {
 			return fmt.Errorf("a message with the flags %x at its end", flags)
 		}
-		answer, err := e.take(body)
+		answer, err := take(body)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,167 @@
+package sai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
+)
+
+// serverPatience is how long orchagent may take for one request: its thread waits for orchagent's own calls of SAI.
+const serverPatience = 10 * time.Second
+
+// errSilent is in the error of a request that orchagent has not answered, and of all after it: nothing is sent until it
+// was seen healthy. errLost is in that of one whose connection was lost. What became of either is not known.
+var (
+	errSilent = errors.New("orchagent has not answered a request yet: nothing more is sent to it until it does")
+	errLost   = errors.New("the connection with orchagent was lost")
+)
+
+// server is a connection with orchagent's ServerSai. One request is under way at a time.
+type server struct {
+	names    names
+	switchID OID
+	patience time.Duration
+
+	mq      *sonicmq.Conn
+	waiting bool // a request was sent, and is not answered
+}
+
+// openServer begins to speak with what answers at a connection, which is closed after an error.
+func openServer(ctx context.Context, conn net.Conn, n names, switchID OID) (*server, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, errSilent)
+	defer cancel()
+	mq, err := sonicmq.Open(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return &server{names: n, switchID: switchID, patience: serverPatience, mq: mq}, nil
+}
+
+// Close ends the connection. What was asked for last may still be carried out.
+func (s *server) Close() { s.mq.Close() }
+
+// healthy reports whether a request may be sent: the last one was answered.
+func (s *server) healthy() error {
+	if s.mq.Closed() {
+		return errLost
+	}
+	if !s.waiting {
+		return nil
+	}
+	select {
+	case _, open := <-s.mq.C: // late; what it made is found by reading
+		if s.waiting = false; !open {
+			return s.lost()
+		}
+		return nil
+	default:
+		return errSilent
+	}
+}
+
+func (s *server) lost() error {
+	s.mq.Close()
+	if err := s.mq.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return errLost
+}
+
+// call sends a request, and waits for its answer.
+func (s *server) call(ctx context.Context, what string, body []byte, want string) ([][2]string, error) {
+	if err := s.healthy(); err != nil {
+		return nil, err
+	}
+	if err := s.mq.Send(ctx, body); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", what, errLost, err)
+	}
+	s.waiting = true
+	late := time.NewTimer(s.patience)
+	defer late.Stop()
+	select {
+	case body, open := <-s.mq.C:
+		if s.waiting = false; !open {
+			return nil, fmt.Errorf("%s: %w", what, s.lost())
+		}
+		status, values, err := answer(body, want)
+		switch {
+		case err != nil:
+			s.mq.Close() // it is no ServerSai
+			return nil, fmt.Errorf("%s: %w", what, err)
+		case status != statusSuccess:
+			return values, &StatusError{status, what}
+		}
+		return values, nil
+	case <-late.C:
+		return nil, fmt.Errorf("%s: %w (%v)", what, errSilent, s.patience)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+}
+
+// do carries out a call, and returns the ID of what was created.
+func (s *server) do(ctx context.Context, op *Op) (OID, error) {
+	body, err := s.names.change(op, s.switchID)
+	if err != nil {
+		return 0, err
+	}
+	o := &op.Object
+	what := map[OpKind]string{CreateOp: cmdCreate, SetOp: cmdSet, RemoveOp: cmdRemove}[op.Kind] + " " + o.Type.String()
+	if op.Kind == SetOp {
+		what = "set " + o.Attrs[0].Name + " of " + o.OID.String()
+	}
+	values, err := s.call(ctx, what, body, answerAPI)
+	if err != nil || op.Kind != CreateOp {
+		return 0, err
+	}
+	if len(values) == 1 && values[0][0] == "oid" {
+		if id, err := ParseOID(values[0][1]); err == nil && id.Type() == o.Type {
+			return id, nil
+		}
+	}
+	s.mq.Close()
+	return 0, fmt.Errorf("%s: %w: success without the ID of what was created", what, errAnswer)
+}
+
+// get is the value of an attribute, as ServerSai has it.
+func (s *server) get(ctx context.Context, t ObjectType, id OID, name string) (string, error) {
+	for elements := 64; ; elements = mostListed {
+		body, err := s.names.get(t, id, name, elements)
+		if err != nil {
+			return "", err
+		}
+		values, err := s.call(ctx, "get "+name+" of "+id.String(), body, answerAPI)
+		var status *StatusError
+		switch {
+		case errors.As(err, &status) && status.Status == statusLong && elements < mostListed:
+			continue
+		case err != nil:
+			return "", err
+		case len(values) != 1 || values[0][0] != name:
+			s.mq.Close()
+			return "", fmt.Errorf("get %s of %s: %w: it answers of other attributes", name, id, errAnswer)
+		}
+		return values[0][1], nil
+	}
+}
+
+// can is what the switch does with an attribute.
+func (s *server) can(ctx context.Context, t ObjectType, name string) (create, set bool, err error) {
+	body, err := s.names.capability(s.switchID, t, name)
+	if err != nil {
+		return false, false, err
+	}
+	values, err := s.call(ctx, "ask for the capability of "+name, body, answerCapability)
+	if err != nil {
+		return false, false, err
+	}
+	is := map[string]bool{}
+	for _, v := range values {
+		is[v[0]] = v[1] == "true"
+	}
+	return is["CREATE_IMPLEMENTED"], is["SET_IMPLEMENTED"], nil
+}

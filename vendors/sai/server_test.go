@@ -1,0 +1,309 @@
+package sai
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/sai/saitest"
+)
+
+// serverOf speaks with the fake's ServerSai.
+func serverOf(t *testing.T, sw *saitest.Switch) *server {
+	t.Helper()
+	conn, err := net.Dial("unix", sw.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openServer(t.Context(), conn, sw.Names(), testSwitch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// carryOut carries out calls, with the IDs that the switch gives.
+func carryOut(t *testing.T, s *server, ids idMap, ops []Op) {
+	t.Helper()
+	for i := range ops {
+		op, err := ids.real(ops[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := s.do(t.Context(), &op)
+		if err != nil {
+			t.Fatalf("call %d, %+v: %v", i, ops[i], err)
+		}
+		switch op.Kind {
+		case CreateOp:
+			ids[ops[i].Object.OID] = id
+		case RemoveOp:
+			delete(ids, ops[i].Object.OID)
+		}
+	}
+}
+
+// TestServer makes three profiles' objects one after the other by ServerSai's messages, and takes the last away: all
+// is as the program has it each time, and nothing is left.
+func TestServer(t *testing.T) {
+	sw := saitest.New(t, "Ethernet0", "Ethernet1", "Ethernet2", "Ethernet3")
+	s := serverOf(t, sw)
+	ids := idMap{}
+	var from *Program
+	for _, in := range []*Input{draft00(t), uec(t), wide(t), draft00(t), nil} {
+		var to *Program
+		if in != nil {
+			for i := range in.Ports {
+				in.Ports[i].OID = OID(PortObject)<<48 | OID(i+2)
+			}
+			var err error
+			if to, _, err = Compile(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		carryOut(t, s, ids, Changes(from, to))
+		from = to
+		if to == nil {
+			break
+		}
+		for _, o := range append(append([]Object{to.Switch}, to.Own...), to.Ports...) {
+			id := o.OID
+			if id.own() {
+				id = ids[id]
+			}
+			has := sw.Object(id.String())
+			for _, a := range o.Attrs {
+				real, err := ids.real(Op{SetOp, Object{o.Type, id, []Attr{a}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := real.Object.Attrs[0].Value.String(); has[a.Name] != want && (has[a.Name] != "" || want != attribute(a.Name).Default.String()) {
+					t.Errorf("%s %s is %q, want %q", o.Type, a.Name, has[a.Name], want)
+				}
+				if got, err := s.get(t.Context(), o.Type, id, a.Name); err != nil || got != real.Object.Attrs[0].Value.String() {
+					t.Errorf("get %s of %s: %q, %v", a.Name, id, got, err)
+				}
+			}
+		}
+		if len(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"))+1 != len(to.Own) || len(ids) != len(to.Own) {
+			t.Errorf("the switch has %v, and csig made %d", sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), len(to.Own))
+		}
+	}
+	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || len(ids) > 0 || sw.Object(testSwitch.String())[switchTAM] != "0:null" {
+		t.Errorf("left: %v, %v, bound %s", left, ids, sw.Object(testSwitch.String())[switchTAM])
+	}
+	if sw.Died() != nil {
+		t.Error(sw.Died())
+	}
+}
+
+// TestNothingElseIsSent has csig send what is none of its calls: objects, attributes, values and IDs by chance. What
+// ServerSai cannot read is not sent, and orchagent lives on.
+func TestNothingElseIsSent(t *testing.T) {
+	sw := saitest.New(t, "Ethernet0", "Ethernet1")
+	s := serverOf(t, sw)
+	r := rand.New(rand.NewPCG(1, 22))
+	pick := func(list []string) string { return list[r.IntN(len(list))] }
+	texts := []string{"", "x", "0", "oid:0x", "SAI_TAM_INT_ATTR_NONE", "true", "SAI_TAM_INT_TYPE_INVALID", "\x00", "2:1", `"`, "\xff", "a|b", " "}
+	types := []ObjectType{0, PortObject, SwitchObject, TAMObject, TAMIntObject, 7, 255}
+	ids := []OID{0, 1, testSwitch, OID(PortObject)<<48 | 2, OID(TAMObject) << 48, OID(TAMIntObject)<<48 | 77, 1<<64 - 1}
+	value := func() Value {
+		n := r.IntN(4)
+		if r.IntN(20) == 0 {
+			n = mostListed + 1
+		}
+		switch r.IntN(9) {
+		case 0:
+			return Bool(r.IntN(2) == 0)
+		case 1:
+			return Number(r.Uint64() >> r.IntN(64))
+		case 2:
+			return Enum(pick(append(texts, string(compactType), string(bindSwitch))))
+		case 3:
+			return append(OIDs(nil), ids[r.IntN(len(ids))], ids[r.IntN(len(ids))])
+		case 4:
+			return append(Enums(nil), bindSwitch, Enum(pick(texts)))
+		case 5:
+			return make(U16s, n)
+		case 6:
+			return make(U32s, n)
+		case 7:
+			return append(Ranges(nil), Range{r.Uint64N(9), r.Uint64N(9)})
+		}
+		return text(pick(texts))
+	}
+	program := compiled(t, uec(t))
+	good := Changes(nil, program)
+	sent, refused := 0, 0
+	for range 20_000 {
+		var err error
+		switch r.IntN(4) {
+		case 0:
+			_, err = s.get(t.Context(), types[r.IntN(len(types))], ids[r.IntN(len(ids))], pick(append(texts, switchTAM, portStrip, attrRanges)))
+		case 1:
+			_, _, err = s.can(t.Context(), types[r.IntN(len(types))], pick(append(texts, switchTAM, portStrip, attrRanges)))
+		default:
+			op := good[r.IntN(len(good))]
+			o := &op.Object
+			o.Attrs = append([]Attr(nil), o.Attrs...)
+			for range r.IntN(3) {
+				switch r.IntN(6) {
+				case 0:
+					op.Kind = []OpKind{CreateOp, SetOp, RemoveOp, 'x'}[r.IntN(4)]
+				case 1:
+					o.Type = types[r.IntN(len(types))]
+				case 2:
+					o.OID = ids[r.IntN(len(ids))]
+				case 3:
+					o.Attrs = o.Attrs[:r.IntN(len(o.Attrs)+1)]
+				case 4:
+					if len(o.Attrs) > 0 {
+						o.Attrs[r.IntN(len(o.Attrs))].Value = value()
+					}
+				case 5:
+					name := pick(texts)
+					if r.IntN(2) == 0 {
+						name = Attributes[r.IntN(len(Attributes))].Name
+					}
+					o.Attrs = append(o.Attrs, Attr{name, value()})
+				}
+			}
+			_, err = s.do(t.Context(), &op)
+		}
+		switch status := (*StatusError)(nil); {
+		case err == nil || errors.As(err, &status):
+			sent++
+		case errors.Is(err, errNotSent):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+	}
+	if sw.Died() != nil || sw.Starts() != 1 || sent < 500 || refused < 5000 {
+		t.Errorf("orchagent: %v; %d sent, %d refused", sw.Died(), sent, refused)
+	}
+	t.Logf("%d sent, %d refused", sent, refused)
+}
+
+// firstCreate is the call that makes the first object of a profile.
+func firstCreate(t *testing.T) *Op {
+	t.Helper()
+	p := compiled(t, uec(t))
+	return &Op{CreateOp, p.Own[0]}
+}
+
+// TestOtherRelease has a switch whose SAI has none of the names: nothing of them is sent.
+func TestOtherRelease(t *testing.T) {
+	sw := saitest.New(t, "Ethernet0")
+	s := serverOf(t, sw)
+	for _, gone := range []string{"SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE", string(compactType), "SAI_OBJECT_TYPE_TAM_INT"} {
+		s.names = sw.Names()
+		delete(s.names, gone)
+		if _, err := s.do(t.Context(), firstCreate(t)); !errors.Is(err, errNotSent) || !strings.Contains(err.Error(), "which its SAI does not have") {
+			t.Errorf("%s: %v", gone, err)
+		}
+	}
+	if log := sw.Log(); len(log) != 0 {
+		t.Errorf("sent: %q", log)
+	}
+}
+
+// TestSilentServer has orchagent not answer in time, and later: nothing is sent in between, and what was asked for is
+// carried out once.
+func TestSilentServer(t *testing.T) {
+	sw := saitest.New(t, "Ethernet0")
+	s := serverOf(t, sw)
+	s.patience = 50 * time.Millisecond
+	goOn := make(chan struct{})
+	sw.Before = func([]string) error { <-goOn; return nil }
+	port := OID(PortObject)<<48 | 2
+	set := func(n int) error {
+		_, err := s.do(t.Context(), &Op{SetOp, Object{PortObject, port, []Attr{{portLocator, Number(n)}}}})
+		return err
+	}
+	for range 3 {
+		if err := set(1); !errors.Is(err, errSilent) {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	for end := time.Now().Add(30 * time.Second); s.healthy() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it stays silent")
+		}
+	}
+	s.patience = serverPatience
+	if log := sw.Log(); len(log) != 1 || sw.Object(port.String())[portLocator] != "1" {
+		t.Errorf("sent: %q", log)
+	}
+	if err := set(2); err != nil || sw.Object(port.String())[portLocator] != "2" {
+		t.Error(err)
+	}
+	// A caller that gives up does not send the next one either.
+	goOn = make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.get(ctx, PortObject, port, portStrip); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := set(3); !errors.Is(err, errSilent) {
+		t.Error(err)
+	}
+	close(goOn)
+}
+
+// TestServerLost ends orchagent while it carries out a request, and hangs up on the answer.
+func TestServerLost(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		made int
+		do   func(sw *saitest.Switch)
+	}{
+		{"before", 0, func(sw *saitest.Switch) { sw.Before = func([]string) error { return errLost } }},
+		{"after", 1, func(sw *saitest.Switch) { sw.After = func([]string) error { return errLost } }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			sw := saitest.New(t, "Ethernet0")
+			s := serverOf(t, sw)
+			row.do(sw)
+			op := firstCreate(t)
+			if _, err := s.do(t.Context(), op); !errors.Is(err, errLost) {
+				t.Error(err)
+			}
+			if _, err := s.do(t.Context(), op); !errors.Is(err, errLost) {
+				t.Error(err)
+			}
+			if made := sw.Objects("SAI_OBJECT_TYPE_TAM_INT"); len(made) != row.made {
+				t.Errorf("made: %v", made)
+			}
+		})
+	}
+}
+
+// TestHostileServer answers in other ways than libsairedis.
+func TestHostileServer(t *testing.T) {
+	for _, body := range []string{
+		"", "{}", "[", "[]", `["SAI_STATUS_SUCCESS"]`, `["SAI_STATUS_SUCCESS","getresponse","oid"]`, `["SAI_STATUS_SUCCESS",1]`, `["SAI_STATUS_SUCCESS","getresponse"] x`,
+		`["OK","getresponse"]`, `["SAI_STATUS_SUCCESS","other"]`, `[["SAI_STATUS_SUCCESS"],"getresponse"]`, "[" + strings.Repeat(`"a",`, mostWords+1) + `"a"]`, strings.Repeat("[", 100_000),
+	} {
+		if _, _, err := answer([]byte(body), answerAPI); !errors.Is(err, errAnswer) || len(err.Error()) > 400 {
+			t.Errorf("%.60q: %v", body, err)
+		}
+	}
+	for _, list := range []string{"", "1", "x:1", "-1:a", "2:a", "1:", "99999:a", "3:oid:0x1,oid:0x2"} {
+		if got, err := parseOIDs(list); !errors.Is(err, errAnswer) {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+	if got, err := parseOIDs("2:oid:0x3c000000000001,oid:0x3c000000000002"); err != nil || len(got) != 2 {
+		t.Error(got, err)
+	}
+	if got, err := parseOIDs("0:null"); err != nil || len(got) != 0 {
+		t.Error(got, err)
+	}
+}
