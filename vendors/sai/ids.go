@@ -1,6 +1,10 @@
 package sai
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // idMap has the IDs that the switch gave csig's objects, by those that csig has for them in programs.
 type idMap map[OID]OID
@@ -48,3 +52,6 @@ func (m idMap) own(real OID) OID {
 	}
 	return real
 }
+
+// sortedNames are the names of attributes in order.
+func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

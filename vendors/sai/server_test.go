@@ -220,7 +220,7 @@ func TestSilentServer(t *testing.T) {
 	s := serverOf(t, sw)
 	s.patience = 50 * time.Millisecond
 	goOn := make(chan struct{})
-	sw.Before = func([]string) error { <-goOn; return nil }
+	sw.On(func([]string) error { <-goOn; return nil }, nil)
 	port := OID(PortObject)<<48 | 2
 	set := func(n int) error {
 		_, err := s.do(t.Context(), &Op{SetOp, Object{PortObject, port, []Attr{{portLocator, Number(n)}}}})
@@ -245,7 +245,8 @@ func TestSilentServer(t *testing.T) {
 		t.Error(err)
 	}
 	// A caller that gives up does not send the next one either.
-	goOn = make(chan struct{})
+	again := make(chan struct{})
+	sw.On(func([]string) error { <-again; return nil }, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := s.get(ctx, PortObject, port, portStrip); !errors.Is(err, context.DeadlineExceeded) {
@@ -254,7 +255,7 @@ func TestSilentServer(t *testing.T) {
 	if err := set(3); !errors.Is(err, errSilent) {
 		t.Error(err)
 	}
-	close(goOn)
+	close(again)
 }
 
 // TestServerLost ends orchagent while it carries out a request, and hangs up on the answer.
@@ -264,8 +265,8 @@ func TestServerLost(t *testing.T) {
 		made int
 		do   func(sw *saitest.Switch)
 	}{
-		{"before", 0, func(sw *saitest.Switch) { sw.Before = func([]string) error { return errLost } }},
-		{"after", 1, func(sw *saitest.Switch) { sw.After = func([]string) error { return errLost } }},
+		{"before", 0, func(sw *saitest.Switch) { sw.On(func([]string) error { return errLost }, nil) }},
+		{"after", 1, func(sw *saitest.Switch) { sw.On(nil, func([]string) error { return errLost }) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			sw := saitest.New(t, "Ethernet0")

@@ -30,10 +30,6 @@ type Switch struct {
 	Lacks map[string]bool
 	Enums map[string][]string
 
-	// Before is called with each request before it is carried out, and After before it is answered; an error hangs up
-	// on the client, who does not learn the outcome.
-	Before, After func(words []string) error
-
 	t  testing.TB
 	ln net.Listener
 	wg sync.WaitGroup
@@ -48,6 +44,8 @@ type Switch struct {
 	died    error // why orchagent ended
 	starts  int
 	log     []string // commands with their keys
+
+	before, after func(words []string) error
 }
 
 type object struct {
@@ -221,6 +219,14 @@ func (s *Switch) Objects(kind string) (out []string) {
 	return out
 }
 
+// On has before called with each request before it is carried out, and after before it is answered, nil: neither. An error
+// hangs up on the client, who does not learn the outcome.
+func (s *Switch) On(before, after func(words []string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
+}
+
 // take carries out one request.
 func (s *Switch) take(body []byte) ([]byte, error) {
 	s.turn.Lock()
@@ -239,19 +245,18 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 		s.stuck = true
 		return nil, nil
 	}
-	if s.Before != nil {
-		if err := s.Before(words); err != nil {
-			return nil, errHungUp
-		}
+	s.mu.Lock()
+	before, after := s.before, s.after
+	s.mu.Unlock()
+	if before != nil && before(words) != nil {
+		return nil, errHungUp
 	}
 	answer, err := s.carryOut(words)
 	if err != nil {
 		return nil, err
 	}
-	if s.After != nil {
-		if err := s.After(words); err != nil {
-			return nil, errHungUp
-		}
+	if after != nil && after(words) != nil {
+		return nil, errHungUp
 	}
 	return json.Marshal(answer)
 }

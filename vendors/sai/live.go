@@ -1,0 +1,461 @@
+package sai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vlanrules"
+)
+
+const docsSAI = docs.SAI
+
+// LiveConfig is what a Live needs.
+type LiveConfig struct {
+	Device *inventory.Device
+	Redis  *sonicdb.Client
+	Host   Host
+}
+
+// Live drives a SONiC switch whose orchagent serves SAI to other processes. Its methods are not safe for concurrent use.
+type Live struct {
+	cfg  LiveConfig
+	srv  *server
+	proc Process // that srv speaks with
+
+	rec  liveRecord
+	ids  idMap
+	want *vendors.Setup // of Apply; nil: not known with its profile
+}
+
+var _ vendors.Driver = (*Live)(nil)
+
+// OpenLive returns a driver that has not connected yet.
+func OpenLive(cfg LiveConfig) *Live { return &Live{cfg: cfg, ids: idMap{}} }
+
+// Close ends the connections. The objects stay.
+func (l *Live) Close() error {
+	l.hangUp()
+	return l.cfg.Redis.Close()
+}
+
+func (l *Live) hangUp() {
+	if l.srv != nil {
+		l.srv.Close()
+		l.srv = nil
+	}
+}
+
+// ready reports whether orchagent may be sent anything: all ports are made, and it is not in a warm restart, in which
+// syncd removes what the new view does not ask for.
+func (l *Live) ready(ctx context.Context) error {
+	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"})
+	if err != nil {
+		return err
+	}
+	if made, _ := redis.Int(answers[0], nil); made == 0 {
+		return errors.New("orchagent has not made all ports yet (APPL_DB PORT_TABLE:PortInitDone): nothing is sent to it")
+	}
+	if state, _ := redis.String(answers[1], nil); state == "initialized" || state == "restored" || state == "replayed" {
+		return fmt.Errorf("orchagent is in a warm restart (STATE_DB WARM_RESTART_TABLE|orchagent: %s): nothing is sent to it", state)
+	}
+	return nil
+}
+
+// session speaks with ServerSai of the orchagent that runs now.
+func (l *Live) session(ctx context.Context, v *view) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	if l.srv != nil {
+		err := l.srv.healthy()
+		if err == nil && l.srv.switchID == v.switchID {
+			return nil
+		}
+		if errors.Is(err, errSilent) {
+			// Another process is none that was asked for anything.
+			if p, other := l.cfg.Host.Orchagent(ctx); other != nil || p.ID == l.proc.ID {
+				return err
+			}
+		}
+		l.hangUp()
+	}
+	p, err := l.cfg.Host.Orchagent(ctx)
+	if err != nil {
+		return err
+	}
+	if missing := p.missing(); missing != "" {
+		return &vendors.PermanentError{Err: errors.New(missing)}
+	}
+	conn, err := l.cfg.Host.Dial(ctx, p)
+	if err != nil {
+		return err
+	}
+	if l.srv, err = openServer(ctx, conn, p.Names, v.switchID); err != nil {
+		return err
+	}
+	l.proc = p
+	return nil
+}
+
+// missing is why a SAI has no CSIG, "" where it has.
+func (p *Process) missing() string {
+	for _, name := range []string{string(compactType), attrSignal, portStrip, portLocator, switchTAM} {
+		if !p.Names[name] {
+			return "its SAI has no " + name + " (" + metadataLibrary + " of orchagent): CSIG is in SAI 1.18, which SONiC has since 202605"
+		}
+	}
+	return ""
+}
+
+// Probe finds out what the switch can do, by capability queries.
+func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
+	f := offlineLive()
+	v, err := l.look(ctx, nil)
+	if err != nil {
+		return f, err
+	}
+	f.Ports = slices.Sorted(maps.Keys(v.ports))
+	err = l.session(ctx, v)
+	if permanent := (*vendors.PermanentError)(nil); errors.As(err, &permanent) {
+		no := vendors.Refusal(permanent.Err.Error())
+		f.Update, f.Wide, f.Strip = no, no, no
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	c, err := l.capabilities(ctx, v)
+	if err != nil {
+		return f, err
+	}
+	return c.restrict(f, "SAI's capability query says so"), nil
+}
+
+// capabilities asks the switch.
+func (l *Live) capabilities(ctx context.Context, v *view) (*Capabilities, error) {
+	c := &Capabilities{DBit: DBitNone}
+	create := func(name string) (bool, error) {
+		if !l.srv.names[name] {
+			return false, nil
+		}
+		can, _, err := l.srv.can(ctx, TAMIntObject, name)
+		return can, unsupported(err)
+	}
+	set := func(name string) (bool, error) {
+		_, can, err := l.srv.can(ctx, PortObject, name)
+		return can, unsupported(err)
+	}
+	typed, err := create(tamInt + "TYPE")
+	signals, err2 := create(attrSignal)
+	dBit, err3 := create(attrDBit)
+	strip, err4 := set(portStrip)
+	locator, err5 := set(portLocator)
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+		return nil, err
+	}
+	c.Compact, c.Wide = typed && l.srv.names[string(compactType)], typed && l.srv.names[string(wideType)]
+	c.Strip, c.Locator = strip, locator
+	if dBit {
+		c.DBit = DBitSets
+	}
+	for sig, name := range signalTypes {
+		if signals && l.srv.names[string(name)] {
+			c.Signals = append(c.Signals, quantize.Signal(sig))
+		}
+	}
+	timers, err := l.srv.get(ctx, SwitchObject, v.switchID, "SAI_SWITCH_ATTR_MAX_CSIG_TIMERS")
+	if err := unsupported(err); err != nil {
+		return nil, err
+	}
+	c.Timers, _ = strconv.Atoi(timers)
+	intervals, err := l.srv.get(ctx, SwitchObject, v.switchID, "SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC")
+	if err := unsupported(err); err != nil {
+		return nil, err
+	}
+	if intervals != "" {
+		list, err := elements(intervals)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range list {
+			us, err := strconv.ParseUint(one, 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("%w: an interval of %q", errAnswer, one)
+			}
+			c.Intervals = append(c.Intervals, time.Duration(us)*time.Microsecond)
+		}
+	}
+	return c, nil
+}
+
+// unsupported is nil for what the switch answers that it does not have.
+func unsupported(err error) error {
+	if errors.As(err, new(*StatusError)) {
+		return nil
+	}
+	return err
+}
+
+// restrict is the facts of a switch with these capabilities.
+func (c *Capabilities) restrict(f vendors.Facts, why string) vendors.Facts {
+	no := func(v *vlanrules.Verdict, is bool, what string) {
+		if !is {
+			*v = vendors.Refusal("SAI capability " + what + ": the switch does not have it (" + why + ")")
+		}
+	}
+	no(&f.Update, c.Compact && c.Locator, "compact")
+	no(&f.Wide, c.Wide && c.Locator, "wide")
+	no(&f.Strip, c.Strip, "strip")
+	f.Frames = slices.DeleteFunc(f.Frames, func(sig quantize.Signal) bool { return !slices.Contains(c.Signals, sig) })
+	return f
+}
+
+// offlineLive is what SAI's text has a switch do that csig reaches.
+func offlineLive() vendors.Facts {
+	f := Offline()
+	f.Update = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, by objects that csig makes through orchagent: it ran with a fake of orchagent alone, and never on a switch"}
+	f.Lease = vendors.Refusal("the chip measures by itself: nothing that csig writes grows old")
+	f.Notes = f.Notes[2:]
+	f.Off = nil
+	return f
+}
+
+// Observe reads back the setup.
+func (l *Live) Observe(ctx context.Context) (vendors.Setup, error) {
+	_, s, err := l.read(ctx)
+	return s, err
+}
+
+// read reads the record, and what the switch has.
+func (l *Live) read(ctx context.Context) (*view, vendors.Setup, error) {
+	rec, err := l.readRecord(ctx)
+	if err != nil {
+		return nil, vendors.Setup{}, err
+	}
+	var ports []string
+	if l.rec = (liveRecord{Format: recordFormat, IDs: map[string]OID{}}); rec != nil {
+		l.rec = *rec
+	}
+	for _, p := range l.rec.Setup.Ports {
+		ports = append(ports, p.Port)
+	}
+	for i := range l.cfg.Device.Ports {
+		ports = append(ports, l.cfg.Device.Ports[i].Name)
+	}
+	slices.Sort(ports)
+	v, err := l.look(ctx, slices.Compact(ports))
+	if err != nil {
+		return nil, vendors.Setup{}, err
+	}
+	if rec == nil {
+		l.ids = idMap{}
+		return v, vendors.Setup{}, nil
+	}
+	return v, l.setupWith(v), nil
+}
+
+// Diff lists what Apply(want) would change. Locators and the interval are no part of a setup: where they alone are others
+// that is one change.
+func (l *Live) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
+	return diff(tamObjects, &have, &want)
+}
+
+// compile makes the objects of a setup for what the switch has.
+func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program, error) {
+	if !slices.ContainsFunc(want.Ports, func(p vendors.PortSetup) bool { return p.Action != vlanrules.Passthrough }) {
+		return nil, nil
+	}
+	if want.Measure == nil {
+		return nil, &vendors.PermanentError{Err: errUnknownProfile}
+	}
+	ports := portsOf(l.cfg.Device, want)
+	for i := range ports {
+		if ports[i].OID = v.ports[ports[i].Name]; ports[i].OID == 0 {
+			return nil, &vendors.PortError{Port: ports[i].Name, Err: errors.New("the switch has no such port (COUNTERS_DB " + portNamesMap + ")")}
+		}
+	}
+	in := Input{Profile: want.Measure, Interval: cmp.Or(l.cfg.Device.Interval, want.Measure.Interval), Switch: v.switchID, Foreign: l.foreign(v), Ports: ports, Caps: c}
+	p, _, err := Compile(&in)
+	if err != nil {
+		return nil, &vendors.PermanentError{Err: err}
+	}
+	return p, nil
+}
+
+// Apply makes the switch's objects those of the setup, in an order in which each one refers to what is there.
+func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
+	if want.Nothing() {
+		return l.Remove(ctx)
+	}
+	if _, err := diff(tamObjects, &vendors.Setup{}, &want); err != nil {
+		return err
+	}
+	v, _, err := l.read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.session(ctx, v); err != nil {
+		return err
+	}
+	c, err := l.capabilities(ctx, v)
+	if err != nil {
+		return err
+	}
+	from := l.program(v)
+	to, err := l.compile(v, c, &want)
+	if err != nil {
+		return err
+	}
+	l.want = &want
+	return l.change(ctx, v, from, to, want)
+}
+
+// change leads from what there is to a program, and records each step before it is done.
+func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vendors.Setup) error {
+	l.rec.Setup = *want.Wanted()
+	l.rec.Setup.Measure = nil
+	l.rec.Objects = l.rec.Objects[:0:0]
+	objects := []Object{}
+	if to != nil {
+		objects = append(append(append(objects, to.Own...), to.Ports...), to.Switch)
+	}
+	seen := byOID(objects)
+	for i := range objects {
+		l.rec.Objects = append(l.rec.Objects, recordOf(&objects[i]))
+	}
+	gone := append(slices.Clone(from.Own), from.Ports...)
+	for i := range gone { // it is csig's until it is gone
+		if seen[gone[i].OID] == nil {
+			l.rec.Objects = append(l.rec.Objects, recordOf(&gone[i]))
+		}
+	}
+	l.rec.IDs = map[string]OID{}
+	for own, real := range l.ids {
+		l.rec.IDs[own.String()] = real
+	}
+	l.rec.Pending = nil
+	if err := l.save(ctx); err != nil {
+		return err
+	}
+	before := slices.Collect(maps.Keys(v.objects))
+	for _, op := range Changes(from, to) {
+		if err := l.carryOut(ctx, &op, &before); err != nil {
+			return err
+		}
+	}
+	if to == nil {
+		return l.forget(ctx)
+	}
+	l.rec.Objects = l.rec.Objects[:len(objects)]
+	return l.save(ctx)
+}
+
+// carryOut carries out one call.
+func (l *Live) carryOut(ctx context.Context, op *Op, before *[]OID) error {
+	own := op.Object.OID
+	real, err := l.ids.real(*op)
+	if err != nil {
+		return err
+	}
+	if op.Kind == CreateOp {
+		l.rec.Pending = &pending{own, *before}
+		if err := l.save(ctx); err != nil {
+			return err
+		}
+	}
+	id, err := l.srv.do(ctx, &real)
+	status := (*StatusError)(nil)
+	switch {
+	case op.Kind == RemoveOp && errors.As(err, &status) && status.Status == statusNone:
+	case errors.As(err, &status):
+		return &vendors.PermanentError{Err: status.of(op)}
+	case err != nil:
+		return err
+	}
+	switch op.Kind {
+	case CreateOp:
+		l.ids[own], l.rec.IDs[own.String()], l.rec.Pending = id, id, nil
+		*before = append(*before, id)
+		return l.save(ctx)
+	case RemoveOp:
+		delete(l.ids, own)
+		delete(l.rec.IDs, own.String())
+		return l.save(ctx)
+	}
+	return nil
+}
+
+var attrStatus = regexp.MustCompile(`^SAI_STATUS_(INVALID_ATTRIBUTE|INVALID_ATTR_VALUE|ATTR_NOT_IMPLEMENTED|UNKNOWN_ATTRIBUTE|ATTR_NOT_SUPPORTED)_([0-9]{1,5})$`)
+
+// of names the attribute that was refused (inc/saistatus.h: a status has its place).
+func (e *StatusError) of(op *Op) error {
+	if m := attrStatus.FindStringSubmatch(e.Status); m != nil {
+		if n, err := strconv.Atoi(m[2]); err == nil && n < len(op.Object.Attrs) {
+			a := op.Object.Attrs[n]
+			return lacks(strings.ToLower(strings.TrimPrefix(a.Name, tamInt)), "%s=%s is refused: the switch answers %s", a.Name, a.Value, e.Status)
+		}
+	}
+	return e
+}
+
+// Update supervises: what another process has changed is made again. The switch measures by itself.
+func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Duration) (res vendors.UpdateResult, err error) {
+	if l.want == nil {
+		return res, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, of which the objects are made: call Apply with the profile first")}
+	}
+	_, s, err := l.read(ctx)
+	if err != nil {
+		return res, err
+	}
+	if s.TPID == 0 {
+		// A reboot takes the record away, and the objects.
+		res.Restarted = true
+	}
+	damaged := s.Damaged != "" || s.TPID == 0 || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Damaged != "" })
+	if damaged {
+		if err := l.Apply(ctx, *l.want); err != nil {
+			return res, err
+		}
+		if s.Damaged != "" {
+			res.NoteRepair("", tamObjects, s.Damaged)
+		}
+		for _, p := range s.Ports {
+			if p.Damaged != "" {
+				res.NoteRepair(p.Port, tamObjects, p.Damaged)
+			}
+		}
+	}
+	res.Leased, res.ReadBack = true, vendors.ReadBackBefore
+	return res, nil
+}
+
+// Release does nothing: the chip's signal does not grow old.
+func (l *Live) Release(context.Context) error { return nil }
+
+// Remove takes away what csig made, and gives ports back what SAI has by default.
+func (l *Live) Remove(ctx context.Context) error {
+	v, s, err := l.read(ctx)
+	if err != nil || s.Nothing() && len(l.rec.IDs) == 0 && l.rec.Pending == nil {
+		return err
+	}
+	if err := l.session(ctx, v); err != nil {
+		return err
+	}
+	l.want = nil
+	return l.change(ctx, v, l.program(v), nil, l.rec.Setup)
+}

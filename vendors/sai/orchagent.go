@@ -1,0 +1,169 @@
+package sai
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Host is the machine that orchagent runs on.
+type Host interface {
+	// Orchagent finds its process. Errors: ErrNoOrchagent; others may pass.
+	Orchagent(ctx context.Context) (Process, error)
+
+	// Dial connects to ServerSai's socket of that process.
+	Dial(ctx context.Context, p Process) (net.Conn, error)
+}
+
+// Process is an orchagent that runs.
+type Process struct {
+	ID    string          // tells it from one before, or after
+	Names map[string]bool // of object types, attributes and enums' values that csig uses, those that its SAI has
+}
+
+// ErrNoOrchagent is in the error of a machine on which none runs.
+var ErrNoOrchagent = errors.New("no orchagent runs there")
+
+// serverSocket is ServerSai's (sonic-sairedis lib/ServerConfig.cpp), in orchagent's container.
+const serverSocket = "/tmp/saiServer"
+
+// Local is this machine: orchagent's container shares its processes, and /proc has the container's files.
+type Local struct{ Proc string } // "": /proc
+
+func (l Local) proc(parts ...string) string {
+	root := l.Proc
+	if root == "" {
+		root = "/proc"
+	}
+	return filepath.Join(append([]string{root}, parts...)...)
+}
+
+// Orchagent implements Host. It asks orchagent nothing: what its SAI has is read in the library that it has loaded.
+func (l Local) Orchagent(ctx context.Context) (Process, error) {
+	entries, err := os.ReadDir(l.proc())
+	if err != nil {
+		return Process{}, err
+	}
+	for _, e := range entries {
+		pid := e.Name()
+		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		comm, err := os.ReadFile(l.proc(pid, "comm"))
+		if err != nil || strings.TrimSpace(string(comm)) != "orchagent" {
+			continue
+		}
+		start, err := l.started(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		names, err := l.names(ctx, pid)
+		return Process{ID: pid + " " + start, Names: names}, err
+	}
+	return Process{}, ErrNoOrchagent
+}
+
+// started is when a process was, in ticks since the machine was.
+func (l Local) started(pid string) (string, error) {
+	stat, err := os.ReadFile(l.proc(pid, "stat"))
+	if err != nil {
+		return "", err
+	}
+	// The name, in parentheses, may have anything in it (proc_pid_stat(5)).
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 {
+		return "", fmt.Errorf("%s has %d fields", l.proc(pid, "stat"), len(fields))
+	}
+	return fields[19], nil
+}
+
+// Dial implements Host.
+func (l Local) Dial(ctx context.Context, p Process) (net.Conn, error) {
+	pid, _, _ := strings.Cut(p.ID, " ")
+	path := l.proc(pid, "root") + serverSocket
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("orchagent's SAI server (ServerSai of libsairedis; root may open it): %w", err)
+	}
+	return conn, nil
+}
+
+// metadataLibrary has the names of SAI's attributes as texts (sonic-sairedis SAI/meta).
+const metadataLibrary = "libsaimetadata.so"
+
+// names reads them in the library that a process has loaded.
+func (l Local) names(ctx context.Context, pid string) (map[string]bool, error) {
+	maps, err := os.Open(l.proc(pid, "maps"))
+	if err != nil {
+		return nil, err
+	}
+	defer maps.Close()
+	lines := bufio.NewScanner(io.LimitReader(maps, 16<<20))
+	for lines.Scan() {
+		at := strings.IndexByte(lines.Text(), '/')
+		if at < 0 || !strings.Contains(lines.Text()[at:], "/"+metadataLibrary) {
+			continue
+		}
+		f, err := os.Open(l.proc(pid, "root", lines.Text()[at:]))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readNames(ctx, f)
+	}
+	return nil, errors.Join(lines.Err(), fmt.Errorf("orchagent (process %s) has no %s loaded", pid, metadataLibrary))
+}
+
+// mostLibrary bounds what is read of a library, in bytes.
+const mostLibrary = 256 << 20
+
+var nameText = regexp.MustCompile(`SAI_[A-Z0-9_]{4,100}`)
+
+// readNames finds the names that csig uses among the texts of a library.
+func readNames(ctx context.Context, from io.Reader) (map[string]bool, error) {
+	used := map[string]bool{}
+	for t := range objectNames {
+		used[t.String()] = true
+	}
+	for i := range Attributes {
+		used[Attributes[i].Name] = true
+	}
+	for _, list := range Values {
+		for _, v := range list {
+			used[string(v)] = true
+		}
+	}
+	out := map[string]bool{}
+	const overlap = 128
+	buf, kept := make([]byte, 1<<20), 0
+	for in := io.LimitReader(from, mostLibrary); ; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n, err := io.ReadFull(in, buf[kept:])
+		have := buf[:kept+n]
+		for _, at := range nameText.FindAllIndex(have, -1) {
+			// A name is a text of its own: one that is the beginning of another's is none.
+			if ended := at[1] < len(have) && have[at[1]] == 0; ended || err != nil {
+				if name := string(have[at[0]:at[1]]); used[name] && (at[0] == 0 || have[at[0]-1] == 0) {
+					out[name] = true
+				}
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+		kept = copy(buf, have[len(have)-overlap:])
+	}
+}
