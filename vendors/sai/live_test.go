@@ -2,6 +2,7 @@ package sai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -246,5 +247,171 @@ func TestLiveKilled(t *testing.T) {
 				t.Errorf("%s: %d steps", what, steps)
 			}
 		}
+	}
+}
+
+// applied is a driver whose switch has an input's objects.
+func applied(t *testing.T, sw *saitest.Switch, in *Input) (*Live, vendors.Setup) {
+	t.Helper()
+	l, want := liveOf(t, sw, in)
+	if err := l.Apply(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	return l, want
+}
+
+// TestLiveRepairs changes what csig made behind its back: the next update makes it again, and says what it was.
+func TestLiveRepairs(t *testing.T) {
+	in := inputs(t)[1]
+	sw := newSwitch(t)
+	l, want := applied(t, sw, in)
+	tam := sw.Objects("SAI_OBJECT_TYPE_TAM")[0]
+	ints := sw.Objects("SAI_OBJECT_TYPE_TAM_INT")
+	port := OID(PortObject)<<48 | 3 // Ethernet1 updates
+	for _, row := range []struct {
+		what, port, repaired string
+		do                   func()
+	}{
+		{"nothing", "", "", func() {}},
+		{"a locator", "Ethernet1", portLocator, func() { sw.Do(PortObject.String()+":"+port.String(), "set", portLocator, "9") }},
+		{"strip", "Ethernet1", portStrip, func() { sw.Do(PortObject.String()+":"+port.String(), "set", portStrip, "true") }},
+		{"the interval", "", attrInterval, func() { sw.Do(TAMIntObject.String()+":"+ints[0], "set", attrInterval, "64") }},
+		{"the binding", "", "is not bound", func() { sw.Do(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, "0:null") }},
+		{"an object", "", "is gone", func() {
+			sw.Do(TAMObject.String()+":"+tam, "set", attrInts, "2:"+ints[0]+","+ints[1])
+			sw.Do(TAMIntObject.String()+":"+ints[2], "remove")
+		}},
+	} {
+		row.do()
+		res, err := l.Update(t.Context(), nil, 0)
+		if err != nil || !res.Leased {
+			t.Fatalf("%s: %v", row.what, err)
+		}
+		if row.repaired == "" != (len(res.Repaired) == 0) || row.repaired != "" && (res.Repaired[0].Port != row.port || !strings.Contains(res.Repaired.String(), row.repaired)) {
+			t.Errorf("%s: %s", row.what, res.Repaired)
+		}
+		has(t, sw, l, want, in)
+	}
+}
+
+// TestLiveForeign has another program's objects on the switch, before and after csig's: they stay as they are.
+func TestLiveForeign(t *testing.T) {
+	sw := newSwitch(t)
+	foreign := func() string {
+		made := sw.Do(TAMIntObject.String()+":"+testSwitch.String(), "create", tamInt+"TYPE", "SAI_TAM_INT_TYPE_IFA1", tamInt+"DEVICE_ID", "7", tamInt+"INT_PRESENCE_TYPE",
+			"SAI_TAM_INT_PRESENCE_TYPE_DSCP", tamInt+"INLINE", "true", tamInt+"ETH_TYPE_CODE_POINT", "0")
+		tam := sw.Do(TAMObject.String()+":"+testSwitch.String(), "create", attrInts, "1:"+made[3], tam+"TAM_BIND_POINT_TYPE_LIST", "1:SAI_TAM_BIND_POINT_TYPE_SWITCH")
+		return tam[3]
+	}
+	bound := func() string { return sw.Object(testSwitch.String())[switchTAM] }
+	first := foreign()
+	sw.Do(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, "1:"+first)
+	l, want := applied(t, sw, inputs(t)[1])
+	own := l.ids[ownOID(TAMObject, 1)].String()
+	if got := bound(); got != "2:"+first+","+own {
+		t.Errorf("bound: %s", got)
+	}
+	second := foreign()
+	sw.Do(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, "3:"+first+","+own+","+second)
+	if res, err := l.Update(t.Context(), nil, 0); err != nil || len(res.Repaired) > 0 {
+		t.Errorf("%v, %v", res.Repaired, err)
+	}
+	if err := l.Apply(t.Context(), want); err != nil || bound() != "3:"+first+","+second+","+own && bound() != "3:"+first+","+own+","+second {
+		t.Errorf("%v, bound: %s", err, bound())
+	}
+	if err := l.Remove(t.Context()); err != nil || bound() != "2:"+first+","+second || len(sw.Objects("SAI_OBJECT_TYPE_TAM")) != 2 || len(sw.Objects("SAI_OBJECT_TYPE_TAM_INT")) != 2 {
+		t.Errorf("%v, bound: %s, want %s and %s; %v and %v", err, bound(), first, second, sw.Objects("SAI_OBJECT_TYPE_TAM"), sw.Objects("SAI_OBJECT_TYPE_TAM_INT"))
+	}
+	// After a cold start another program's objects have the numbers that csig's had.
+	l, want = applied(t, sw, inputs(t)[1])
+	sw.Reload()()
+	for range 4 {
+		foreign()
+	}
+	before := sw.Objects("SAI_OBJECT_TYPE_TAM")
+	if res, err := l.Update(t.Context(), nil, 0); err != nil || len(res.Repaired) == 0 {
+		t.Errorf("%v, %v", res.Repaired, err)
+	}
+	if s, err := l.Observe(t.Context()); err != nil || s.Damaged != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := l.Remove(t.Context()); err != nil || !slices.Equal(sw.Objects("SAI_OBJECT_TYPE_TAM"), before) {
+		t.Errorf("%v: %v, want %v", err, sw.Objects("SAI_OBJECT_TYPE_TAM"), before)
+	}
+	_ = want
+}
+
+// TestLiveRestarts restarts orchagent in each way: nothing is sent to it while it is not ready, which the error says, and
+// then the setup is there again.
+func TestLiveRestarts(t *testing.T) {
+	in := inputs(t)[1]
+	for _, row := range []struct {
+		what, says string
+		do         func(sw *saitest.Switch) (done func())
+	}{
+		{"config reload", "PortInitDone", (*saitest.Switch).Reload},
+		{"warm restart", "warm restart", (*saitest.Switch).WarmRestart},
+		{"killed", ErrNoOrchagent.Error(), func(sw *saitest.Switch) func() {
+			sw.Kill()
+			return func() { sw.Reload()() }
+		}},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			sw := newSwitch(t)
+			l, want := applied(t, sw, in)
+			sw.Log()
+			done := row.do(sw)
+			// What is damaged is seen by reading, and cannot be made yet. A warm restart leaves all as it is at first.
+			sw.Do(PortObject.String()+":"+(OID(PortObject)<<48|3).String(), "set", portLocator, "9")
+			for range 3 {
+				if _, err := l.Update(t.Context(), nil, 0); err == nil || !strings.Contains(err.Error(), row.says) {
+					t.Errorf("%v, want %s", err, row.says)
+				}
+			}
+			if log := sw.Log(); len(log) > 0 {
+				t.Errorf("sent: %q", log)
+			}
+			done()
+			res, err := l.Update(t.Context(), nil, 0)
+			if err != nil || len(res.Repaired) == 0 {
+				t.Errorf("%v, %v", res.Repaired, err)
+			}
+			has(t, sw, l, want, in)
+		})
+	}
+}
+
+// TestLiveRefusals has a switch that lacks what a profile needs: that is refused by the capability's name before anything is made.
+func TestLiveRefusals(t *testing.T) {
+	for _, row := range []struct {
+		lacks string
+		enums []string
+		says  string
+	}{
+		{portLocator, nil, "SAI capability locator"},
+		{portStrip, nil, "SAI capability strip"},
+		{attrSignal, nil, "SAI capability signal abw"},
+		{attrDBit, nil, "SAI capability d-bit"},
+		{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC", nil, "SAI capability interval"},
+		{"SAI_SWITCH_ATTR_MAX_CSIG_TIMERS", nil, "SAI capability timers"},
+		{"", []string{"SAI_CSIG_SIGNAL_TYPE_ABW"}, "SAI capability csig_signal_type: SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE=SAI_CSIG_SIGNAL_TYPE_ABWC is refused"},
+	} {
+		sw := newSwitch(t)
+		sw.Lacks[row.lacks] = true
+		if row.enums != nil {
+			sw.Enums[attrSignal] = row.enums
+		}
+		l, want := liveOf(t, sw, inputs(t)[1])
+		err := l.Apply(t.Context(), want)
+		if permanent := (*vendors.PermanentError)(nil); !errors.As(err, &permanent) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", row.lacks, err)
+		}
+		if row.enums == nil {
+			empty(t, sw)
+		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		empty(t, sw)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Databases by their numbers.
 const (
-	applDB, asicDB, countersDB = 0, 1, 2
+	applDB, asicDB, countersDB, stateDB = 0, 1, 2, 6
 )
 
 // Switch is a SONiC switch whose chip does CSIG.
@@ -30,8 +30,9 @@ type Switch struct {
 	Lacks map[string]bool
 	Enums map[string][]string
 
-	t  testing.TB
-	ln net.Listener
+	t     testing.TB
+	ports []string
+	ln    net.Listener
 	wg sync.WaitGroup
 
 	turn  sync.Mutex // one request at a time
@@ -59,28 +60,80 @@ const SwitchID = 33 << 48
 // New starts a switch with ports of these names.
 func New(t testing.TB, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Enums: map[string][]string{
-		"SAI_TAM_INT_ATTR_TYPE": tamTypes[2:], "SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE": signals,
-	}, t: t}
-	s.cold(ports)
+	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Enums: map[string][]string{}, t: t}
+	s.ports = ports
+	s.cold()
+	s.portsMade()
 	s.Start()
 	t.Cleanup(s.Stop)
 	return s
 }
 
-// cold is the switch as a cold start leaves it.
-func (s *Switch) cold(ports []string) {
+// cold is the switch as a cold start leaves it: numbers begin anew.
+func (s *Switch) cold() {
+	for _, db := range []int{applDB, asicDB, countersDB} {
+		s.Redis.Do(db, "FLUSHDB")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.objects = map[uint64]*object{SwitchID: {"SAI_OBJECT_TYPE_SWITCH", map[string]string{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC": "4:64,128,256,1000"}}}
 	s.next = 1
 	s.show(SwitchID)
-	for i, name := range ports {
+	for i, name := range s.ports {
 		id := 1<<48 | uint64(i+2)
 		s.objects[id] = &object{"SAI_OBJECT_TYPE_PORT", map[string]string{"SAI_PORT_ATTR_SPEED": "100000"}}
 		s.Redis.Do(countersDB, "HSET", "COUNTERS_PORT_NAME_MAP", name, oid(id))
-		s.Redis.Do(applDB, "HSET", "PORT_TABLE:"+name, "speed", "100000")
 		s.show(id)
 	}
-	s.Redis.Do(applDB, "HSET", "PORT_TABLE:PortInitDone", "lanes", "0")
+}
+
+func (s *Switch) portsMade() { s.Redis.Do(applDB, "HSET", "PORT_TABLE:PortInitDone", "lanes", "0") }
+
+// Reload ends orchagent, and starts it again as config reload does, or a restart of swss: until the function that it returns is called
+// the ports are not made.
+func (s *Switch) Reload() (made func()) {
+	s.Kill()
+	s.cold()
+	s.Start()
+	return s.portsMade
+}
+
+// WarmRestart ends orchagent, and starts it again over what there is. Until the function that it returns is called it restores; then
+// syncd takes away what orchagent has not asked for.
+func (s *Switch) WarmRestart() (done func()) {
+	state := func(is string) { s.Redis.Do(stateDB, "HSET", "WARM_RESTART_TABLE|orchagent", "state", is) }
+	s.Kill()
+	state("initialized")
+	s.Start()
+	return func() {
+		s.mu.Lock()
+		for id, o := range s.objects {
+			switch o.kind {
+			case "SAI_OBJECT_TYPE_TAM", "SAI_OBJECT_TYPE_TAM_INT":
+				delete(s.objects, id)
+				s.Redis.Do(asicDB, "DEL", "ASIC_STATE:"+o.kind+":"+oid(id))
+			case "SAI_OBJECT_TYPE_PORT", "SAI_OBJECT_TYPE_SWITCH":
+				for _, name := range []string{"SAI_PORT_ATTR_INT_DELETE", "SAI_PORT_ATTR_INT_METADATA", "SAI_SWITCH_ATTR_TAM_OBJECT_ID"} {
+					delete(o.attrs, name)
+					s.Redis.Do(asicDB, "HDEL", "ASIC_STATE:"+o.kind+":"+oid(id), name)
+				}
+			}
+		}
+		s.mu.Unlock()
+		state("reconciled")
+	}
+}
+
+// Do carries out a request of another program than csig: its answer's words.
+func (s *Switch) Do(words ...string) []string {
+	s.t.Helper()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	out, err := s.carryOut(words)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
 }
 
 func oid(id uint64) string { return fmt.Sprintf("oid:0x%x", id) }
@@ -356,11 +409,11 @@ func (s *Switch) quad(words []string) ([]string, error) {
 		out := []string{"SAI_STATUS_SUCCESS", "getresponse"}
 		for _, name := range names {
 			v, set := o.attrs[name]
-			if a := attrs[name]; !set {
-				if s.Lacks[name] {
-					return []string{"SAI_STATUS_ATTR_NOT_SUPPORTED_0", "getresponse"}, nil
-				}
-				v = a.initial
+			if s.Lacks[name] {
+				return []string{"SAI_STATUS_ATTR_NOT_SUPPORTED_0", "getresponse"}, nil
+			}
+			if !set {
+				v = attrs[name].initial
 			}
 			if count, _, list := strings.Cut(v, ":"); list {
 				n, _ := strconv.Atoi(count)
