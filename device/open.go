@@ -63,7 +63,7 @@ func (o *Opener) Open(ctx context.Context, name string) (rollout.Target, error) 
 		return nil, fmt.Errorf("%w: give it the level that it has in the fleet file, and make a new plan", err)
 	}
 	switch named := d.Management.Daemon != nil; {
-	case p.ByHand:
+	case !p.Reached(d):
 		return o.Registry.Open(d.Platform, vendors.Config{Device: *d})
 	case !named && o.Bypassed != nil:
 		return o.bypassAgent(ctx, d)
@@ -102,7 +102,7 @@ func (o *Opener) MissingAgent(d *inventory.Device) *inventory.Error {
 	p, err := o.Registry.Platform(d.Platform)
 	set := d.Level.Support == inventory.LevelAuto || d.Level.Support == inventory.LevelSoftware
 	switch {
-	case err != nil || p.Open == nil || p.ByHand || !set || !reaches(d):
+	case err != nil || p.Open == nil || !p.Reached(d) || !set || !reaches(d):
 		return nil
 	case daemonOf(d) == nil:
 		return o.agentMistake(d)
@@ -320,8 +320,8 @@ func (o *Opener) Unreached(p *plans.Plan) error {
 		if !ok {
 			continue
 		}
-		if platform, err := o.Registry.Platform(d.Platform); err == nil && platform.ByHand {
-			return fmt.Errorf("device %s: csig reaches no device of the platform %s: csig plan --commands --device %s prints what a person carries out there ("+docs.SAI+")", d.Name, d.Platform, d.Name)
+		if platform, err := o.Registry.Platform(d.Platform); err == nil && !platform.Reached(d) {
+			return fmt.Errorf("device %s: csig does not reach it, of the platform %s as the fleet file has it: csig plan --commands --device %s prints what a person carries out there ("+docs.SAI+")", d.Name, d.Platform, d.Name)
 		}
 	}
 	return nil

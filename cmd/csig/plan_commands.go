@@ -119,7 +119,7 @@ func stepCommands(registry *all.Registry, d *inventory.Device, before vendors.Se
 	if p.Commands == nil {
 		return nil, fmt.Errorf("platform %s is not driven by commands", d.Platform)
 	}
-	if w := &step.Want; w.TPID == 0 && len(w.Ports) == 0 && !p.ByHand {
+	if w := &step.Want; w.TPID == 0 && len(w.Ports) == 0 && p.Reached(d) {
 		return []byte("# everything of csig is removed, as the device's own listing shows it\n"), nil
 	}
 	return p.Commands(vendors.Config{Device: *d}, before, step.Want)

@@ -60,9 +60,9 @@ type Platform struct {
 	// a device, or reads its counters.
 	Capabilities []int
 
-	// ByHand is a platform whose devices csig does not reach: a person carries out what
-	// Commands writes, removals included. They have no agent.
-	ByHand bool
+	// ByHand is whether csig does not reach a device: a person carries out what Commands writes,
+	// removals included. It has no agent. nil: csig reaches all.
+	ByHand func(*inventory.Device) bool
 
 	// Fence is whether a device refuses what a controller that owned it before still sends;
 	// nil: it does not. Without a device it is what holds for the platform.
@@ -94,7 +94,10 @@ func (p *Platform) FenceOf(d *inventory.Device) (vlanrules.Verdict, vendors.Sour
 }
 
 // Shared reports whether a controller may drive such a device from another machine.
-func (p *Platform) Shared() bool { return p.Open != nil && !p.OnDevice && !p.ByHand }
+func (p *Platform) Shared() bool { return p.Open != nil && !p.OnDevice }
+
+// Reached reports whether csig reaches a device of the platform.
+func (p *Platform) Reached(d *inventory.Device) bool { return p.ByHand == nil || !p.ByHand(d) }
 
 // Numbers of Linux's capabilities (linux/capability.h).
 const (

@@ -15,7 +15,7 @@ var Platform = inventory.Platform{
 // Keys are the objects of one switch, by the IDs of its recordings.
 type Keys struct {
 	Switch       string            `key:"switch" is:"line 24" default:"oid:0x21000000000000" doc:"ID of the switch object; oid:0x21000000000000 unless given."`
-	Ports        []PortKeys        `key:"ports,need" hint:"of COUNTERS_PORT_NAME_MAP of SONiC's COUNTERS_DB, or of the recording" doc:"The object of each port."`
+	Ports        []PortKeys        `key:"ports" hint:"of COUNTERS_PORT_NAME_MAP of SONiC's COUNTERS_DB, or of the recording" doc:"The object of each port, for a switch that csig does not reach: csig plan --commands writes a recording for it."`
 	TAM          []string          `key:"tam" is:"line 24" doc:"IDs of TAM objects that others have bound on the switch, and that stay bound."`
 	Played       string            `key:"played" is:"path" doc:"A file with the lines of csig plan --commands that were played on the switch so far, in their order: csig reads there what it has."`
 	Capabilities *CapabilitiesKeys `key:"capabilities" doc:"The switch's answers to the capability queries of SAI."`
@@ -38,6 +38,12 @@ type CapabilitiesKeys struct {
 	Locator   bool            `key:"locator" doc:"SAI_PORT_ATTR_INT_METADATA."`
 }
 
+// ByHand reports whether csig does not reach a device: its fleet file has its objects, and a person plays recordings.
+func ByHand(d *inventory.Device) bool {
+	keys, ok := inventory.OwnKeys[*Keys](d)
+	return ok && len(keys.Ports) > 0
+}
+
 // Check wants IDs of the right objects.
 func (k *Keys) Check(m inventory.Mapping) {
 	is := func(key, text string, t ObjectType) {
@@ -54,6 +60,13 @@ func (k *Keys) Check(m inventory.Mapping) {
 		is("tam", text, TAMObject)
 		if id, err := ParseOID(text); err == nil && id.own() {
 			m.WrongValue("tam", "leave it out", "%s is one of csig's own", text)
+		}
+	}
+	if len(k.Ports) == 0 {
+		for _, other := range []string{"switch", "tam", "played", "capabilities"} {
+			if m.Has(other) {
+				m.Wrong(other, "add the objects of its ports, or leave it out: csig asks a switch that it reaches", "it is for a switch that csig does not reach")
+			}
 		}
 	}
 	names, ids := map[string]bool{}, map[OID]string{}

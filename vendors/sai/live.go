@@ -294,6 +294,12 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
+	for i := range p.Own { // what an older SAI does not have, and would be as it is by default
+		p.Own[i].Attrs = slices.DeleteFunc(p.Own[i].Attrs, func(a Attr) bool {
+			is := attribute(a.Name)
+			return !l.srv.names[a.Name] && is.Default != nil && is.Default.String() == a.Value.String()
+		})
+	}
 	return p, nil
 }
 
