@@ -16,7 +16,7 @@ func read(from string) vendors.Source { return vendors.Source{Mark: vendors.Read
 
 func assumed(why string) vendors.Source { return vendors.Source{Mark: vendors.Assumed, From: why} }
 
-// Offline is what SAI's text has a switch do, which its chip need not all support.
+// Offline is what SAI's text has a switch do that csig reaches; its chip need not support all.
 func Offline() vendors.Facts {
 	whole := read("§4.0: forwarding continues by standard means, such as the IP address")
 	tam := read("§4.5")
@@ -25,20 +25,18 @@ func Offline() vendors.Facts {
 		Rules:  vlanrules.Caps{Match: vlanrules.MatchRange, MatchPCP: true, MatchD: true, Txn: vlanrules.TxnTable, ModifyEntry: true},
 		Layout: &vendors.Layout{},
 		Frames: []quantize.Signal{quantize.MaxPD},
-		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, once a person has played the recording that csig writes: csig reaches no switch"},
+		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, by objects that csig has orchagent make: that ran with a fake of orchagent alone, and never on a switch"},
 		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded,
 			Reason: "what it does with tags before its objects are there is not stated"},
 		TagDepths: []vlanrules.Verdict{{}},
 		Notes: []string{
-			"no public program between csig and a switch writes these objects: csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (" + docs.SAI + ")",
-			"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
+			"csig asks orchagent's own SAI server, which SONiC has since 202111; CSIG is in its SAI since 202605 (" + docs.SAI + ")",
 			"what is bound on the switch updates tags at every port that does not strip, also at those that the fleet file does not name, with the locator 0",
 			"no lease has to be renewed, and on_stale has no meaning there: the chip measures by itself, and its signal does not grow old",
 			"its buckets of ABW are in bytes/s and those of ABW/C in percents (" + spec + "§4.6), and every switch of the fabric has to have the same interval (§3.3)",
 		},
-		Off: []string{"the objects of its recording stay until a person plays the one that csig plan --remove --commands writes"},
 		Traits: vendors.Traits{
-			Access:      vendors.That("recordings of sairedis, played by a person", tam),
+			Access:      vendors.That("orchagent's SAI server (ZeroMQ) and Redis, on the switch", vendors.Source{Mark: vendors.Read, From: "sonic-net/sonic-sairedis lib/ServerSai.cpp, meta/ZeroMQSelectableChannel.cpp"}),
 			MatchVID:    vendors.That(vendors.MatchAny, read("§3.2: 32 bands of S")),
 			MatchPCP:    vendors.That(vendors.MatchExact, read("§4.5, CSIG_SIGNAL_TYPE")),
 			MatchDEI:    vendors.That(vendors.MatchNone, tam),
@@ -63,16 +61,28 @@ func Offline() vendors.Facts {
 	}
 }
 
-// facts are those of a switch with these capabilities.
-func facts(c *Capabilities) vendors.Facts {
+// byHand are the facts of a switch that csig does not reach; c are its capabilities, nil: not known.
+func byHand(c *Capabilities) vendors.Facts {
 	f := Offline()
+	f.Update.Reason = "its chip does it, once a person has played the recording that csig writes: csig does not reach it"
+	f.Notes = append([]string{
+		"csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (" + docs.SAI + ")",
+		"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
+	}, f.Notes[1:]...)
+	f.Off = []string{"the objects of its recording stay until a person plays the one that csig plan --remove --commands writes"}
+	f.Traits.Access = vendors.That("recordings of sairedis, played by a person", read("§4.5"))
 	if c == nil {
 		f.Notes = append(f.Notes, unknownCapabilities)
 		return f
 	}
+	return c.restrict(f, "management.sai.capabilities does not have it")
+}
+
+// restrict is the facts of a switch with these capabilities; where tells where it says that it lacks one.
+func (c *Capabilities) restrict(f vendors.Facts, where string) vendors.Facts {
 	no := func(v *vlanrules.Verdict, is bool, what string) {
 		if !is {
-			*v = vendors.Refusal("SAI capability " + what + ": management.sai.capabilities does not have it")
+			*v = vendors.Refusal("SAI capability " + what + ": " + where)
 		}
 	}
 	no(&f.Update, c.Compact, "compact")

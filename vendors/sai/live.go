@@ -40,6 +40,7 @@ type Live struct {
 	rec  liveRecord
 	ids  idMap
 	want *vendors.Setup // of Apply; nil: not known with its profile
+	seen *view          // when it was last observed; nil: never
 }
 
 var _ vendors.Driver = (*Live)(nil)
@@ -124,7 +125,7 @@ func (p *Process) missing() string {
 
 // Probe finds out what the switch can do, by capability queries.
 func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
-	f := offlineLive()
+	f := Offline()
 	v, err := l.look(ctx, nil)
 	if err != nil {
 		return f, err
@@ -143,7 +144,7 @@ func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	return c.restrict(f, "SAI's capability query says so"), nil
+	return c.restrict(f, "its answer to the capability query does not have it"), nil
 }
 
 // capabilities asks the switch.
@@ -211,33 +212,11 @@ func unsupported(err error) error {
 	return err
 }
 
-// restrict is the facts of a switch with these capabilities.
-func (c *Capabilities) restrict(f vendors.Facts, why string) vendors.Facts {
-	no := func(v *vlanrules.Verdict, is bool, what string) {
-		if !is {
-			*v = vendors.Refusal("SAI capability " + what + ": the switch does not have it (" + why + ")")
-		}
-	}
-	no(&f.Update, c.Compact && c.Locator, "compact")
-	no(&f.Wide, c.Wide && c.Locator, "wide")
-	no(&f.Strip, c.Strip, "strip")
-	f.Frames = slices.DeleteFunc(f.Frames, func(sig quantize.Signal) bool { return !slices.Contains(c.Signals, sig) })
-	return f
-}
-
-// offlineLive is what SAI's text has a switch do that csig reaches.
-func offlineLive() vendors.Facts {
-	f := Offline()
-	f.Update = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, by objects that csig makes through orchagent: it ran with a fake of orchagent alone, and never on a switch"}
-	f.Lease = vendors.Refusal("the chip measures by itself: nothing that csig writes grows old")
-	f.Notes = f.Notes[2:]
-	f.Off = nil
-	return f
-}
-
 // Observe reads back the setup.
 func (l *Live) Observe(ctx context.Context) (vendors.Setup, error) {
-	_, s, err := l.read(ctx)
+	var s vendors.Setup
+	var err error
+	l.seen, s, err = l.read(ctx)
 	return s, err
 }
 
@@ -270,9 +249,33 @@ func (l *Live) read(ctx context.Context) (*view, vendors.Setup, error) {
 }
 
 // Diff lists what Apply(want) would change. Locators and the interval are no part of a setup: where they alone are others
-// that is one change.
+// than those that were recorded, that is one change.
 func (l *Live) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
-	return diff(tamObjects, &have, &want)
+	changes, err := Diff(have, want)
+	if err != nil || len(changes) > 0 || want.Measure == nil || want.Nothing() || l.seen == nil || !sameSetup(&l.rec.Setup, &have) {
+		return changes, err
+	}
+	to, err := l.compile(l.seen, nil, &want)
+	if err != nil || to == nil {
+		return nil, err
+	}
+	recorded := map[OID]Object{}
+	for i := range l.rec.Objects {
+		recorded[l.rec.Objects[i].ID] = l.rec.Objects[i].object()
+	}
+	others := 0
+	for _, o := range append(append([]Object(nil), to.Own...), to.Ports...) {
+		was := recorded[o.OID]
+		for _, a := range o.Attrs {
+			if v := was.get(a.Name); a.Name != attrDBit && (v == nil || v.String() != a.Value.String()) { // which follows from what it can
+				others++
+			}
+		}
+	}
+	if others > 0 {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: tamObjects, Detail: fmt.Sprintf("locators or the interval: %d attributes", others)})
+	}
+	return changes, nil
 }
 
 // compile makes the objects of a setup for what the switch has.
@@ -297,7 +300,7 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	for i := range p.Own { // what an older SAI does not have, and would be as it is by default
 		p.Own[i].Attrs = slices.DeleteFunc(p.Own[i].Attrs, func(a Attr) bool {
 			is := attribute(a.Name)
-			return !l.srv.names[a.Name] && is.Default != nil && is.Default.String() == a.Value.String()
+			return l.srv != nil && !l.srv.names[a.Name] && is.Default != nil && is.Default.String() == a.Value.String()
 		})
 	}
 	return p, nil

@@ -29,7 +29,7 @@ const tamObjects = "TAM objects"
 
 func (s *objects) what() string { return tamObjects }
 
-func (s *objects) facts() vendors.Facts { return facts(s.keys.Capabilities.capabilities()) }
+func (s *objects) facts() vendors.Facts { return byHand(s.keys.Capabilities.capabilities()) }
 
 func (s *objects) played() (vendors.Setup, error) {
 	_, setup, err := played(s.keys.Played)
