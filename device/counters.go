@@ -102,7 +102,7 @@ func OpenSource(ctx context.Context, prof *quantize.Profile, dev *inventory.Devi
 		return openOVS(dev)
 	case "openflow":
 		return openOpenFlow(dev)
-	case "sonic":
+	case "sonic", "sai":
 		return openSONiC(dev)
 	case "snmp":
 		cfg, err := snmpConfig(ctx, dev, every)

@@ -23,6 +23,7 @@ import (
 	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors/sai/saitest"
 )
 
 // patience is how long a test waits for what has to come: a condition's end,
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
+	saitest.Process()
 	inLanes()
 	fabric.Tests(raceless{m}, buildPrograms)
 }

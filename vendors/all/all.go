@@ -104,6 +104,7 @@ const (
 	capDACOverride = 1 // unix sockets of daemons that run as other users
 	capNetAdmin    = 12
 	capNetRaw      = 13
+	capSysPtrace   = 19
 	capSysAdmin    = 21
 )
 

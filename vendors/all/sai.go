@@ -10,8 +10,9 @@ import (
 // registerSAI adds switches whose chip does CSIG. Those that csig does not reach get it from a person.
 func registerSAI(r *Registry) {
 	live := Platform{
-		Title: "SAI 1.18 or newer with its own CSIG", Experimental: "it ran with a fake of orchagent's SAI server, and never on a switch", OnDevice: true, Capabilities: []int{capDACOverride},
-		Offline: sai.Offline, Diff: sai.Diff, ByHand: sai.ByHand,
+		Title: "SAI 1.18 or newer with its own CSIG", Experimental: "it ran with a fake of orchagent's SAI server, and never on a switch", OnDevice: true,
+		Capabilities: []int{capDACOverride, capSysPtrace}, // its process in /proc, and what its container has
+		Offline:      sai.Offline, Diff: sai.Diff, ByHand: sai.ByHand,
 	}
 	byHand(r, sai.Platform.Name, live, openSAI, sai.Commands, sai.Refuse)
 	fboss := Platform{

@@ -28,6 +28,7 @@ func Offline() vendors.Facts {
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "its chip does it, by objects that csig has orchagent make: that ran with a fake of orchagent alone, and never on a switch"},
 		Passthrough: vlanrules.Verdict{Level: vlanrules.Degraded,
 			Reason: "what it does with tags before its objects are there is not stated"},
+		Lease:     vendors.Refusal("the chip measures by itself: nothing that csig writes grows old"),
 		TagDepths: []vlanrules.Verdict{{}},
 		Notes: []string{
 			"csig asks orchagent's own SAI server, which SONiC has since 202111; CSIG is in its SAI since 202605 (" + docs.SAI + ")",

@@ -33,7 +33,7 @@ type Switch struct {
 	t     testing.TB
 	ports []string
 	ln    net.Listener
-	wg sync.WaitGroup
+	wg    sync.WaitGroup
 
 	turn  sync.Mutex // one request at a time
 	stuck bool       // nothing is answered any more
@@ -83,6 +83,7 @@ func (s *Switch) cold() {
 		id := 1<<48 | uint64(i+2)
 		s.objects[id] = &object{"SAI_OBJECT_TYPE_PORT", map[string]string{"SAI_PORT_ATTR_SPEED": "100000"}}
 		s.Redis.Do(countersDB, "HSET", "COUNTERS_PORT_NAME_MAP", name, oid(id))
+		s.Redis.Do(applDB, "HSET", "PORT_TABLE:"+name, "admin_status", "up", "oper_status", "up", "speed", "400000")
 		s.show(id)
 	}
 }

@@ -1,0 +1,113 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/vendors/sai/saitest"
+)
+
+const saiFleet = `
+format: csig.fleet/v1
+profile:
+  name: pod
+  tpid: 0x9900
+  wide_tpid: 0x9901
+  layout: uec
+  interval: 1ms
+  signals:
+    abw: {buckets: log-400G, quantum: 524288bit/s}
+    pd: {buckets: log-1ms, quantum: 64ns}
+policy: {schedule: "@every 1s"}
+devices:
+  - name: leaf-1
+    platform: sai
+    experimental: true
+    local: true
+    management: {redis: {databases: %s}, daemon: {socket: %s}}
+    ports:
+      - {name: Ethernet0, speed: 400G, lm: 5, peer: gpu-1}
+      - {name: Ethernet4, speed: 400G, action: strip, peer: storage-1}
+hosts: [{name: gpu-1, csig: true}, {name: storage-1, csig: false}]
+`
+
+// TestSAISwitch is a switch whose chip does CSIG, from the fleet file to the objects and back: csig agent on it finds orchagent among
+// the machine's processes and sets it up, csig plan has nothing left to do, what is changed behind csig's back is made again, and csig off
+// leaves nothing.
+func TestSAISwitch(t *testing.T) {
+	t.Parallel()
+	sw := saitest.New(t, "Ethernet0", "Ethernet4")
+	sw.RunProcess()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { // syncd's flex counters
+		for n := 0; ctx.Err() == nil; n++ {
+			for _, port := range []string{"2", "3"} {
+				_ = sw.Redis.Try(2, "HSET", "COUNTERS:oid:0x100000000000"+port, "SAI_PORT_STAT_IF_OUT_OCTETS", n*1000, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", n, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	dir := t.TempDir()
+	file, sock := filepath.Join(dir, "pod.yaml"), filepath.Join(sw.Redis.Dir, "agent.sock")
+	if err := os.WriteFile(file, fmt.Appendf(nil, saiFleet, sw.Redis.File, sock), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(csig, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("csig %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	var log bytes.Buffer
+	agent := exec.Command(csig, "agent", "-i", file, "--socket", sock, "--wait")
+	agent.Stderr = &log
+	agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = agent.Process.Kill()
+		_ = agent.Wait()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	}()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s does not come about: %v and %v\n%s", what, sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Object("oid:0x1000000000002"), log.String())
+			}
+		}
+	}
+	until("a socket", func() bool { _, err := os.Stat(sock); return err == nil })
+	made := func() bool {
+		return len(sw.Objects("SAI_OBJECT_TYPE_TAM_INT")) == 4 && len(sw.Objects("SAI_OBJECT_TYPE_TAM")) == 1 && sw.Object("oid:0x1000000000002")["SAI_PORT_ATTR_INT_METADATA"] == "5" && sw.Object("oid:0x1000000000003")["SAI_PORT_ATTR_INT_DELETE"] == "true"
+	}
+	until("the setup", made)
+	if out := run("plan", "-i", file); !strings.Contains(out, "No changes: every device has the setup of the fleet file.") {
+		t.Errorf("%s", out)
+	}
+	sw.Do("SAI_OBJECT_TYPE_PORT:oid:0x1000000000002", "set", "SAI_PORT_ATTR_INT_METADATA", "9")
+	until("the repair", made)
+	until("what it was", func() bool {
+		return strings.Contains(run("status", "--socket", sock), "SAI_PORT_ATTR_INT_METADATA is 9, want 5")
+	})
+	t.Log(run("off", "-i", file, "--yes"))
+	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || sw.Object("oid:0x1000000000003")["SAI_PORT_ATTR_INT_DELETE"] != "false" || sw.Died() != nil {
+		t.Errorf("left: %v, %v", left, sw.Died())
+	}
+}
