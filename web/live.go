@@ -51,11 +51,16 @@ func (s *Server) topology(f *inventory.Fleet) []byte {
 			t.Map = &m
 		}
 	}
-	text, err := json.Marshal(t)
-	if err != nil { // they are texts and numbers
+	s.drawn.fleet, s.drawn.text = f, marshal(t)
+	return s.drawn.text
+}
+
+// marshal is for texts and numbers, which are no error.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
 		panic(err)
 	}
-	s.drawn.fleet, s.drawn.text = f, text
 	return text
 }
 

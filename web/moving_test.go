@@ -28,7 +28,10 @@ type load struct {
 	period             float64
 }
 
-func newMoving(t testing.TB, leaves, spines int) *moving {
+func newMoving(t testing.TB, leaves, spines int) *moving { return newMovingWith(t, leaves, spines, "") }
+
+// newMovingWith is one whose fleet file has more text at its end.
+func newMovingWith(t testing.TB, leaves, spines int, more string) *moving {
 	t.Helper()
 	m := &moving{agents: &agents{of: make(map[string]*api.Status)}}
 	ports := make(map[string][]api.Port)
@@ -58,7 +61,7 @@ func newMoving(t testing.TB, leaves, spines int) *moving {
 		m.names = append(m.names, fmt.Sprintf("spine%d", s))
 	}
 	var text strings.Builder
-	text.WriteString("format: csig.fleet/v1\nprofile: {name: pod1, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-100G}}}\ndefaults: {platform: sonic}\ndevices:\n")
+	text.WriteString("format: csig.fleet/v1\nprofile: {name: pod1, tpid: 0x9900, interval: 1s, signals: {abw: {buckets: log-100G}, abwc: {buckets: log}}}\ndefaults: {platform: sonic}\ndevices:\n")
 	for _, name := range m.names {
 		fmt.Fprintf(&text, "  - {name: %s}\n", name)
 		s := status(name, ports[name]...)
@@ -68,7 +71,7 @@ func newMoving(t testing.TB, leaves, spines int) *moving {
 		}
 		m.of[name] = s
 	}
-	text.WriteString("links: |\n  " + strings.Join(links, "\n  ") + "\n")
+	text.WriteString("links: |\n  " + strings.Join(links, "\n  ") + "\n" + more)
 	f, err := inventory.Parse("pod1.yaml", []byte(text.String()))
 	if err != nil {
 		t.Fatal(err)

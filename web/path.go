@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 // maxEnd bounds the name of an end of a path, in bytes.
 const maxEnd = 256
+
+var tooLong = fmt.Sprintf("no name is longer than %d characters", maxEnd)
 
 // pathAnswer is where frames go from one end to another, by the fleet file.
 type pathAnswer struct {
@@ -53,7 +56,7 @@ func (p *fleetPaths) between(f *inventory.Fleet, from, to string) (hops [][]inve
 	case from == "" || to == "":
 		return nil, fmt.Errorf("give both ends")
 	case len(from) > maxEnd || len(to) > maxEnd:
-		return nil, fmt.Errorf("no name is longer than %d characters", maxEnd)
+		return nil, errors.New(tooLong)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

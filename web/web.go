@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	// Why is what has made a port's signals what they were, of the agent that runs here; nil: it is not known.
 	Why   func(device, port string) (*api.Why, error)
 	Owner func(device string) string // the controller that drives it, "" while none does; nil where there is one alone
+	Mesh  *mesh.Collector            // of the hosts' mesh; nil: none is collected here
 
 	TLS   api.TLSFiles // no Cert: there is no TLS, and Addr is of loopback
 	Read  []string     // names of client certificates from TLS.CA that may read
@@ -58,6 +60,7 @@ type Server struct {
 	drawn mapText
 	plan  planFile
 	paths fleetPaths
+	mesh  meshText
 	stop  chan struct{}
 }
 

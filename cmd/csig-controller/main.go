@@ -124,12 +124,12 @@ managers send, releases their leases and leaves the setups for the next start.`,
 				cfg := controller.Config{Fleet: fleet, State: state, Agent: o, Share: store, Reload: reload, Reloading: service.Reloading}
 				cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
 				cfg.Statuses = new(controller.Statuses)
-				observed := func(ctx context.Context) error {
-					return collects.with(ctx, &cfg, others.files(), scraped.read, func() error {
-						return scraped.with(&cfg, others.files(), collects.families, func() error { return controller.Run(ctx, cfg) })
+				return collects.with(ctx, &cfg, others.files(), scraped.read, func() error {
+					page.Mesh = collects.collector
+					return withPage(ctx, page, &cfg, func(ctx context.Context) error {
+						return scraped.with(&cfg, others.files(), collects.families(), func() error { return controller.Run(ctx, cfg) })
 					})
-				}
-				return withPage(ctx, page, &cfg, observed)
+				})
 			})
 		},
 	}

@@ -20,7 +20,7 @@ import (
 type meshFlags struct {
 	addr, ca, socket string
 
-	families func() []*dto.MetricFamily // of the collector that runs; nil: none does
+	collector *mesh.Collector // that runs; nil: none does
 }
 
 func (m *meshFlags) flags(f *pflag.FlagSet) {
@@ -50,6 +50,14 @@ func hasMesh(f *inventory.Fleet) error {
 	return nil
 }
 
+// families are the collector's metrics; nil: none runs.
+func (m *meshFlags) families() func() []*dto.MetricFamily {
+	if m.collector == nil {
+		return nil
+	}
+	return m.collector.Families
+}
+
 // with runs the controller, and the collector beside it.
 func (m *meshFlags) with(ctx context.Context, cfg *controller.Config, files api.TLSFiles, read []string, run func() error) error {
 	if m.addr == "" {
@@ -75,7 +83,7 @@ func (m *meshFlags) with(ctx context.Context, cfg *controller.Config, files api.
 		return err
 	}
 	cfg.Check, cfg.OnReload = hasMesh, s.Reload
-	m.families = s.Families
+	m.collector = s.Collector
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

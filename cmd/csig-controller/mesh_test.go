@@ -42,7 +42,7 @@ func until(t *testing.T, what string, is func() error) {
 // TestMeshOfAController has two hosts send rows to a controller, each with the certificate of its name. They read little of a
 // port whose agent, which the controller runs, says that it is idle.
 func TestMeshOfAController(t *testing.T) {
-	dir, addr := t.TempDir(), freeport.Addr(t)
+	dir, addr, page := t.TempDir(), freeport.Addr(t), freeport.Addr(t)
 	began := time.Now()
 	sw := &oftest.Memory{Ports: []string{"p1", "p2"}, Speed: 1e9, Bytes: func(int) uint64 { return uint64(time.Since(began).Microseconds() / 8) }} // 1 Mbit/s
 	if err := sw.Listen("127.0.0.1:0"); err != nil {
@@ -67,7 +67,7 @@ hosts: [{name: h1, csig: true, address: 192.0.2.1}, {name: h2, csig: true, addre
 	}
 	ca := tlstest.New(t)
 	cert, key := ca.Certify("controller")
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-i", file, "--state", filepath.Join(dir, "state"), "--mesh", addr, "--mesh-ca", ca.CA, "--mesh-socket", socket, "--tls-cert", cert, "--tls-key", key)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-i", file, "--state", filepath.Join(dir, "state"), "--mesh", addr, "--mesh-ca", ca.CA, "--mesh-socket", socket, "--tls-cert", cert, "--tls-key", key, "--web", page)
 	var log bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asController+"=1"), &log, &log
 	if err := cmd.Start(); err != nil {
@@ -177,4 +177,13 @@ hosts: [{name: h1, csig: true, address: 192.0.2.1}, {name: h2, csig: true, addre
 		}
 		return nil
 	})
+	resp, err := http.Get("http://" + page + "/api/v1/mesh") //nolint:noctx // the test ends with it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var shown struct{ Bottlenecks []mesh.Bottleneck }
+	if err := json.NewDecoder(resp.Body).Decode(&shown); err != nil || len(shown.Bottlenecks) != 2 {
+		t.Errorf("the page has %+v, %v", shown, err)
+	}
 }

@@ -2,6 +2,7 @@
 import { clock, follow } from "./live.js";
 import { Table } from "./table.js";
 import { WeatherMap } from "./map.js";
+import { Mesh } from "./mesh.js";
 import { Path } from "./path.js";
 import { Worst } from "./worst.js";
 import { age, el, fromServer, portPage, put, stateOf, states } from "./text.js";
@@ -10,6 +11,7 @@ const ports = new Map(), devices = new Map();
 const table = new Table(ports), worst = new Worst(ports);
 let map = null;
 const path = new Path(ports, () => ranked());
+const mesh = new Mesh(ports, (from, to) => path.show(from, to));
 
 document.getElementById("about-map").open = innerWidth > 600;
 
@@ -53,6 +55,7 @@ follow("", (d) => {
     ports.clear();
     devices.clear();
     topology();
+    mesh.ask();
   }
   for (const v of d.devices) devices.set(v.device, v);
   for (const p of d.ports) ports.set(p.id, p);

@@ -20,6 +20,12 @@ export class Path {
     });
   }
 
+  // show asks for the path between two ends that another part of the page names.
+  show(from, to) {
+    [this.from.value, this.to.value] = [from, to];
+    this.ask();
+  }
+
   // fleet takes the links of the fleet that is there now.
   fleet(plan, peers) {
     this.peers = peers;

@@ -255,7 +255,7 @@ func (b *Browser) Unnamed() (out []string) {
 	}
 	controls := 0
 	for _, n := range tree.Nodes {
-		if n.Ignored || !slices.Contains([]string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "slider", "spinbutton", "DisclosureTriangle", "image", "table"}, text(n.Role)) {
+		if n.Ignored || !slices.Contains([]string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "slider", "spinbutton", "DisclosureTriangle", "image", "table", "grid", "gridcell"}, text(n.Role)) {
 			continue
 		}
 		controls++
