@@ -41,13 +41,20 @@ func newMeshed(t testing.TB, leaves, spines int) *meshed {
 	return m
 }
 
+// lie has tags have another load of a port than its switch has.
+func (m *meshed) lie(port string, load uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lies[port] = load
+}
+
 // loadOf is the load of a port as tags have it, of 100 Gbit/s.
 func (m *meshed) loadOf(ref inventory.PortRef) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if load, ok := m.lies[ref.String()]; ok {
 		return load
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	s := m.of[ref.Device]
 	i := slices.IndexFunc(s.Ports, func(p api.Port) bool { return p.Port == ref.Port })
 	return s.Ports[i].LoadBPS
@@ -182,7 +189,7 @@ func TestMesh(t *testing.T) {
 			t.Errorf("%+v", why)
 		}
 		for i := range 2 * maxChanges {
-			m.lies["leaf2:Ethernet0"] = uint64(10+80*(i%2)) * 1e9
+			m.lie("leaf2:Ethernet0", uint64(10+80*(i%2))*1e9)
 			m.probe(t)
 		}
 		if ask("gpu-1", "gpu-5"); len(why.Why.Changes) != maxChanges || why.More == 0 {
@@ -353,6 +360,83 @@ func TestLongMeshOnPage(t *testing.T) {
 	b.Await(`document.activeElement.matches("#pair-least a")`)
 	b.Type(kb.Enter)
 	b.Await(`location.pathname === "/port" && document.querySelector("#load svg")`)
+}
+
+// TestPathByTags: what tags read between two hosts, with the buckets beside it.
+func TestPathByTags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeshed(t, 2, 2)
+		m.at(0)
+		m.set("leaf2", "Ethernet0", loaded(100e9, 90e9))
+		cfg := one(t)
+		cfg.Status, cfg.Fleet, cfg.Mesh = m.status, func() (*inventory.Fleet, []string) { return m.fleet, m.names }, m.collector
+		_, _, client := inMemory(t, cfg)
+		ask := func(from, to string) (a pathAnswer) {
+			t.Helper()
+			_, _, text := get(t, client, "http://127.0.0.1:8080/api/v1/path?from="+from+"&to="+to, nil)
+			if err := json.Unmarshal([]byte(text), &a); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if a := ask("gpu-1", "gpu-5"); len(a.Hops) != 3 || a.Tags == nil || a.Tags.Read || a.Tags.State != mesh.StateUnknown {
+			t.Errorf("before the first rows: %+v", a)
+		}
+		m.probe(t)
+		time.Sleep(3 * time.Second / 2)
+		tags := ask("gpu-1", "gpu-5").Tags
+		if !tags.Read || tags.Signal != "abw" || !slices.Equal(tags.Ports, []string{"leaf2:Ethernet0"}) || time.Duration(tags.AgeNS).Round(10*time.Millisecond) != 1500*time.Millisecond {
+			t.Errorf("%+v", tags)
+		}
+		b := m.fleet.Profile.Signals[quantize.MinABW].Buckets
+		s := b.Bucket(10e9)
+		if low, _ := b.Range(s - 1); tags.Low != low {
+			t.Errorf("low %d, want %d", tags.Low, low)
+		}
+		if _, high := b.Range(s + 1); tags.High != high {
+			t.Errorf("high %d, want %d", tags.High, high)
+		}
+		for _, ends := range [][2]string{{"gpu-1", "leaf2"}, {"leaf1:Ethernet204", "gpu-5"}} {
+			if a := ask(ends[0], ends[1]); a.Error != "" || a.Tags != nil {
+				t.Errorf("%v is no pair of hosts: %+v", ends, a)
+			}
+		}
+	})
+}
+
+// TestLongPathByTags: the minimum by tags stands beside that of the switches, and where these differ it is said.
+func TestLongPathByTags(t *testing.T) {
+	t.Parallel()
+	m := newMeshed(t, 2, 2)
+	for _, l := range m.loads {
+		m.set(l.device, l.port, loaded(100e9, 10e9))
+	}
+	m.set("leaf2", "Ethernet0", loaded(100e9, 97e9))
+	host := serveMeshed(t, m)
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Window(1440, 900)
+	b.Open("http://" + host + "/?from=gpu-1&to=gpu-5")
+	b.Await(`document.getElementById("path").textContent === "By the switches: on every path 3 Gbit/s, at leaf2:Ethernet0."`)
+	b.Await(`/^By tags: [0-9.]+–[0-9.]+ Gbit\/s, at leaf2:Ethernet0\.$/.test(document.getElementById("by-tags").textContent)`)
+	b.Await(`/^The switches' figure is [0-9.]+ (s|min) old, that of the tags [0-9.]+ s\.$/.test(document.getElementById("ages").textContent)`)
+	if differ := webtest.Eval[string](b, `document.getElementById("differ").textContent`); differ != "" {
+		t.Errorf("the same is said to differ: %s", differ)
+	}
+	m.lie("leaf2:Ethernet0", 30e9)
+	b.Await(`document.getElementById("differ").textContent.startsWith("These differ by more than a bucket: leaf2:Ethernet0 has 3 Gbit/s.")`)
+	b.Await(`/^By tags: [0-9.]+–[0-9.]+ Gbit/.test(document.getElementById("by-tags").textContent)`)
+	picture(t, b, "differ")
+	m.lie("leaf2:Ethernet0", 99e9)
+	b.Await(`document.getElementById("differ").textContent.startsWith("These differ by more than a bucket: no switch on the way has less than 3 Gbit/s.")`)
+	m.lie("leaf2:Ethernet0", 97e9)
+	b.Await(`document.getElementById("differ").textContent === ""`)
+	webtest.Eval[bool](b, `document.getElementById("swap").click() ?? true`)
+	b.Await(`document.getElementById("by-tags").textContent.includes("By tags: ") && document.getElementById("path").textContent.includes("90 Gbit/s")`)
+	if unnamed := b.Unnamed(); len(unnamed) > 0 {
+		t.Errorf("without a name: %q", unnamed)
+	}
+	b.Open("http://" + host + "/?from=gpu-1&to=leaf2")
+	b.Await(`document.getElementById("path").textContent.startsWith("On every path") && document.getElementById("by-tags").textContent === ""`)
 }
 
 // TestLongWideMatrix: 64 hosts are legible on a wide screen, and on a narrow one the matrix alone is moved sideways.

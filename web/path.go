@@ -19,6 +19,7 @@ var tooLong = fmt.Sprintf("no name is longer than %d characters", maxEnd)
 type pathAnswer struct {
 	Error string     `json:"error"` // why there is no path
 	Hops  [][]string `json:"hops"`  // ids of egress ports; a frame passes one of each hop
+	Tags  *pathTags  `json:"tags"`  // null where the ends are not two hosts of a mesh that is collected here
 }
 
 // fleetPaths finds paths through the fleet that was last asked for: a large one takes long to look at.
@@ -42,6 +43,9 @@ func (s *Server) servePath(w http.ResponseWriter, r *http.Request) {
 				ids = append(ids, clean(p.Device)+":"+clean(p.Port))
 			}
 			a.Hops = append(a.Hops, ids)
+		}
+		if s.cfg.Mesh != nil {
+			a.Tags = s.tags(f, q.Get("from"), q.Get("to"))
 		}
 	}
 	reply(w, a)

@@ -45,19 +45,40 @@ type Change struct {
 // mostChanges is how many changes of a pair are told, the newest of them.
 const mostChanges = 500
 
-// Why says what is known of the way from one host to another.
-func (c *Collector) Why(from, to string) (*Why, error) {
+// Pair is what a Status has of the way from one host to another, of any number of hosts.
+func (c *Collector) Pair(from, to string) (Pair, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	i, j, err := c.two(from, to)
+	if err != nil {
+		return Pair{}, err
+	}
+	now := time.Now()
+	return c.pair(i, j, c.known(i, j, now), now), nil
+}
+
+// two are the numbers of two hosts.
+func (c *Collector) two(from, to string) (i, j int, err error) {
 	i, known := c.index[from]
 	j, also := c.index[to]
 	switch {
 	case !known:
-		return nil, fmt.Errorf("host %q is not of this mesh", from)
+		err = fmt.Errorf("host %q is not of this mesh", from)
 	case !also:
-		return nil, fmt.Errorf("host %q is not of this mesh", to)
+		err = fmt.Errorf("host %q is not of this mesh", to)
 	case i == j:
-		return nil, fmt.Errorf("name two hosts, not %s twice", from)
+		err = fmt.Errorf("name two hosts, not %s twice", from)
+	}
+	return i, j, err
+}
+
+// Why says what is known of the way from one host to another.
+func (c *Collector) Why(from, to string) (*Why, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, j, err := c.two(from, to)
+	if err != nil {
+		return nil, err
 	}
 	now := time.Now()
 	rec := c.known(i, j, now)

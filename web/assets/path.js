@@ -1,9 +1,14 @@
 // From A to B: the least that the ports on the way have left, by the switches' own numbers.
-import { el, fromServer, portPage, put, rate, stateOf } from "./text.js";
+import { clock } from "./live.js";
+import { places } from "./pair.js";
+import { age, el, fromServer, percent, portPage, put, rate, stateOf } from "./text.js";
+
+const every = 2000; // ms between two looks at what tags have read
 
 export class Path {
   constructor(ports, changed) {
-    Object.assign(this, { ports, changed, hops: [], peers: new Map(), shown: "" });
+    Object.assign(this, { ports, changed, hops: [], tags: null, peers: new Map(), shown: "" });
+    setInterval(() => this.tags && !document.hidden && this.ask(), every);
     [this.from, this.to] = [document.getElementById("from"), document.getElementById("to")];
     const query = new URLSearchParams(location.search);
     this.from.value = query.get("from") || "";
@@ -37,17 +42,20 @@ export class Path {
 
   async ask() {
     const from = this.from.value.trim(), to = this.to.value.trim(), own = (this.asked = Symbol());
+    if (from !== this.ends?.[0] || to !== this.ends[1]) this.came = 0;
+    this.ends = [from, to];
     history.replaceState(null, "", from && to ? "?" + new URLSearchParams({ from, to }) : location.pathname);
-    let a = { error: "", hops: [] };
+    let a = { error: "", hops: [], tags: null };
     if (from && to) {
       try {
         a = await (await fromServer("/api/v1/path?" + new URLSearchParams({ from, to }))).json();
       } catch {
+        if (this.came) return; // what is shown has its age
         a.error = "The server does not answer: try again.";
       }
     }
     if (own !== this.asked) return; // there is a newer question
-    this.hops = a.hops;
+    [this.hops, this.tags, this.came] = [a.hops, a.tags, Date.now()];
     this.error = a.error;
     this.draw();
     this.changed();
@@ -55,7 +63,8 @@ export class Path {
 
   draw() {
     const text = this.error || (this.hops.length ? this.least() : "");
-    put(document.getElementById("path"), text);
+    put(document.getElementById("path"), this.tags && text && !this.error ? "By the switches: " + text[0].toLowerCase() + text.slice(1) : text);
+    this.drawTags();
     const rows = this.hops.map((hop) => hop.map((id) => this.ports.get(id) || { id }).sort((a, b) => abw(b) - abw(a)));
     const shown = JSON.stringify(rows.map((hop) => hop.map((p) => [p.id, what(p)])));
     if (shown === this.shown) return;
@@ -75,21 +84,51 @@ export class Path {
     return `${unknown.length ? "Of what is known" : "On every path"} ${rate(worst.abw_bps)}, at ${worst.id}.` + rest;
   }
 
+  // drawTags has what tags have read beside what the switches say, and says where these are not the same.
+  drawTags() {
+    const t = this.tags, all = this.hops.flat().map((id) => this.ports.get(id));
+    const box = document.getElementById("by-tags"), what = t ? tagText(t) : "";
+    const at = t?.read && !t.note ? t.ports : [];
+    if (box.shown !== what + at) {
+      box.shown = what + at;
+      box.replaceChildren(what, ...(at.length ? [", at ", ...places(this.ports, at), "."] : []));
+    }
+    let differ = "", ages = "";
+    if (t?.read && all.length) {
+      const key = t.signal === "abwc" ? "abwc_ppm" : "abw_bps", show = t.signal === "abwc" ? percent : rate;
+      const known = all.filter((p) => p?.measured), worst = known.reduce((a, b) => (a && a[key] <= b[key] ? a : b), null), best = this.widest(key);
+      // Probes may have gone by any of the paths: what they read is between the worst and the best of them.
+      if (t.note !== "stale" && best && all.every((p) => p?.measured && p.state === "live") && (t.high < worst[key] || t.low > best[key])) {
+        differ = `These differ by more than a bucket: ${t.high < worst[key] ? `no switch on the way has less than ${show(worst[key])}` : `${best.id} has ${show(best[key])}`}. Where that lasts, a rule is not as csig wrote it, or frames go another way.`;
+      }
+      if (worst?.ended) ages = `The switches' figure is ${age(clock.now() - Date.parse(worst.ended))} old, that of the tags ${age(t.age_ns / 1e6 + Date.now() - this.came)}.`;
+    }
+    put(document.getElementById("differ"), differ);
+    put(document.getElementById("ages"), ages);
+  }
+
   // widest is the port that limits the path that is limited least; null where none is measured throughout.
-  widest() {
+  widest(key = "abw_bps") {
     let behind = null; // by device: the limit from there on
     for (const hop of [...this.hops].reverse()) {
       const here = new Map();
       for (const id of hop) {
         const p = this.ports.get(id), next = behind === null ? p : behind.get(this.peers.get(id)?.device);
         if (!p?.measured || !next) continue;
-        const limit = next.abw_bps < p.abw_bps ? next : p;
-        if (!here.has(p.device) || here.get(p.device).abw_bps < limit.abw_bps) here.set(p.device, limit);
+        const limit = next[key] < p[key] ? next : p;
+        if (!here.has(p.device) || here.get(p.device)[key] < limit[key]) here.set(p.device, limit);
       }
       behind = here;
     }
-    return [...(behind || new Map()).values()].reduce((a, b) => (a && a.abw_bps >= b.abw_bps ? a : b), null);
+    return [...(behind || new Map()).values()].reduce((a, b) => (a && a[key] >= b[key] ? a : b), null);
   }
+}
+
+// tagText is what tags have read, without the ports.
+function tagText(t) {
+  if (t.note === "stale") return "By tags: stale, a switch on the way has no current signal.";
+  if (t.note === "none") return "By tags: as sent, no switch on the way has less.";
+  return t.read ? `By tags: ${t.range}` : `By tags: nothing is read (${t.state}).`;
 }
 
 const abw = (p) => (p.measured ? p.abw_bps : -1);
