@@ -35,6 +35,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/port", s.servePort)
 	mux.HandleFunc("GET /api/v1/path", s.servePath)
 	mux.HandleFunc("GET /api/v1/why", s.serveWhy)
+	mux.HandleFunc("GET /api/v1/past", s.servePast)
 	mux.HandleFunc("GET /api/v1/mesh", s.serveMesh)
 	mux.HandleFunc("GET /api/v1/mesh/why", s.serveMeshWhy)
 	mux.HandleFunc("GET /api/v1/live", s.serveLive)

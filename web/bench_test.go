@@ -30,7 +30,7 @@ func BenchmarkFollower(b *testing.B) {
 			s := status(d.name)
 			s.Time = now
 			for k := range ports {
-				p := live(fmt.Sprint("Ethernet", 4*k), 100e9, uint64(1+(7*i+13*k+second*(k%5))%99)*1e9)
+				p := live(fmt.Sprint("Ethernet", 4*k), 100e9, uint64(1+(7*i+13*k+second*(k%5))%98)*1e9+(uint64(i*64+k+1)*uint64(second)*2654435761)%1_000_000_007)
 				*p.WindowEnd, p.AgeNS = now, 1
 				s.Ports = append(s.Ports, p)
 			}
@@ -56,6 +56,20 @@ func BenchmarkFollower(b *testing.B) {
 		move()
 		at, _ = round(at)
 	}
+	column := time.Duration(0)
+	for range 400 { // and an hour of the fleet's past
+		second += 9
+		move()
+		for _, d := range bd.devices {
+			for k := range statuses[d.name].Ports {
+				p := &statuses[d.name].Ports[k]
+				d.byName[p.Port].is = p
+			}
+		}
+		began := time.Now()
+		bd.remember(time.Unix(1_800_000_000+int64(second), 0))
+		column += time.Since(began) / 400
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	sent := 0
@@ -67,4 +81,7 @@ func BenchmarkFollower(b *testing.B) {
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB-held")
 	b.ReportMetric(float64(sent)/1024, "KiB-sent")
+	b.ReportMetric(float64(bd.past.bytes)/(1<<20), "MiB-past")
+	b.ReportMetric(bd.past.every.Seconds(), "s-past-every")
+	b.ReportMetric(float64(column.Microseconds())/1000, "ms-column")
 }

@@ -36,7 +36,9 @@ type board struct {
 	version uint64        // of the last change; 1 before the first, as 0 asks for everything
 	changed chan struct{} // closed at the next one
 	ports   int           // of all devices
+	shape   int           // how often devices and ports have changed
 	ranges  rangesByProfile
+	past    past
 
 	worstNow  []Bottleneck // of the version and the slot of sparklines
 	worstAt   uint64
@@ -51,6 +53,8 @@ type boardDevice struct {
 	owner  string
 	status *api.Status // the last one, another controller's included; nil: there is none
 	row    row
+	silent bool // of the row
+	wait   string
 	ports  []*boardPort
 	byName map[string]*boardPort
 	events []Event // the newest last
@@ -61,9 +65,9 @@ type boardPort struct {
 	row
 	name    string
 	history history
-	counts  bool // among the bottlenecks: it is live, with these figures
-	abwc    uint32
-	abw     uint64
+	is      *api.Port // as its agent says; nil: it is shown without figures, as follows
+	state   string
+	reason  string
 }
 
 // row is what clients are sent of a device or a port.
@@ -123,7 +127,8 @@ type DeviceRow struct {
 }
 
 func newBoard(cfg *Config) *board {
-	return &board{cfg: cfg, version: 1, changed: make(chan struct{}), budget: cmp.Or(cfg.Memory, 2<<20)}
+	budget := cmp.Or(cfg.Memory, 2<<20)
+	return &board{cfg: cfg, version: 1, changed: make(chan struct{}), budget: budget, past: newPast(budget / pastPart)}
 }
 
 // follow looks at all devices until ctx ends.
@@ -132,6 +137,7 @@ func (b *board) follow(ctx context.Context) {
 	for {
 		b.renew(ctx, &all)
 		b.silence(time.Now())
+		b.remember(time.Now())
 		if vendors.Wait(ctx, lookEvery) != nil {
 			break
 		}
@@ -154,6 +160,7 @@ func (b *board) renew(ctx context.Context, all *sync.WaitGroup) {
 	}
 	b.fleet, b.devices = fleet, make([]*boardDevice, 0, len(names))
 	b.epoch++
+	b.shape++
 	for _, name := range names {
 		d := was[name]
 		delete(was, name)
@@ -207,7 +214,9 @@ func (b *board) look(d *boardDevice) {
 	d.looked = now
 	d.record(d.status, s, now)
 	d.status, d.owner = s, owner
-	b.put(&d.row, b.deviceRow(d, s, owner))
+	r := b.deviceRow(d, s, owner)
+	d.silent, d.wait = false, r.Waiting
+	b.put(&d.row, r)
 	b.putPorts(d, s, now)
 	b.notify()
 }
@@ -220,11 +229,10 @@ func (b *board) silence(now time.Time) {
 		limit := max(silentAfter, 2*b.every(d)+lookEvery) // with many ports a look comes later
 		if now.Sub(d.looked) > limit && !d.looked.IsZero() {
 			r := b.deviceRow(d, d.status, d.owner)
-			r.Silent = true
+			r.Silent, d.silent = true, true
 			b.put(&d.row, r)
 			for _, p := range d.ports {
-				p.rank(nil)
-				b.put(&p.row, d.portWithout(p.name, api.StateUnknown, "its agent does not answer this page"))
+				b.without(d, p, api.StateUnknown, "its agent does not answer this page")
 			}
 		}
 	}
@@ -301,22 +309,21 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 				d.byName[p.Port] = at
 				d.ports = append(d.ports, at)
 				b.ports++
+				b.shape++
 			}
 			at.history.add(p, now, b.samples())
 			if late {
-				at.rank(nil)
-				b.put(&at.row, d.portWithout(p.Port, api.StateUnknown, ownerSilent))
+				b.without(d, at, api.StateUnknown, ownerSilent)
 				continue
 			}
-			at.rank(p)
+			at.is = p
 			b.ranges.learn(s, p)
 			b.put(&at.row, d.portRow(p, s))
 		}
 	}
 	for _, at := range d.ports {
 		if !there[at.name] {
-			at.rank(nil)
-			b.put(&at.row, d.portWithout(at.name, stateGone, "its agent does not report it any more"))
+			b.without(d, at, stateGone, "its agent does not report it any more")
 		}
 	}
 }
@@ -341,9 +348,10 @@ func (d *boardDevice) shownName() string {
 
 func (d *boardDevice) portID(port string) string { return d.shownName() + ":" + clean(port) }
 
-// portWithout is a port without figures.
-func (d *boardDevice) portWithout(name, state, reason string) PortRow {
-	return PortRow{ID: d.portID(name), Device: d.shownName(), Port: clean(name), State: state, Reason: reason, Signals: []Signal{}}
+// without has a port be shown without figures.
+func (b *board) without(d *boardDevice, p *boardPort, state, reason string) {
+	p.is, p.state, p.reason = nil, state, reason
+	b.put(&p.row, PortRow{ID: d.portID(p.name), Device: d.shownName(), Port: clean(p.name), State: state, Reason: reason, Signals: []Signal{}})
 }
 
 func (d *boardDevice) portRow(p *api.Port, s *api.Status) PortRow {
@@ -369,7 +377,8 @@ type delta struct {
 	Full    bool              `json:"full"` // it is everything, and the map may be another
 	Devices []json.RawMessage `json:"devices"`
 	Ports   []json.RawMessage `json:"ports"`
-	Worst   []Bottleneck      `json:"worst"` // all of them, where not one port alone is followed
+	Worst   []Bottleneck      `json:"worst"`         // all of them, where not one port alone is followed
+	Kept    time.Time         `json:"kept,omitzero"` // since when there is a past
 }
 
 // place is where a client is in what the board has to tell.
@@ -388,6 +397,9 @@ func (b *board) since(at place, device, port string) (d delta, now place, change
 		version = 0
 	}
 	d = delta{Now: time.Now().UTC(), Full: version == 0, Devices: []json.RawMessage{}, Ports: []json.RawMessage{}}
+	if len(b.past.columns) > 0 {
+		d.Kept = time.UnixMilli(b.past.columns[0].at).UTC()
+	}
 	for _, dev := range b.devices {
 		if port != "" && dev.shownName() != device {
 			continue

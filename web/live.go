@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -87,7 +88,9 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 	}
 	a := portAnswer{Now: time.Now().UTC(), Device: d.row.text, Port: p.text, Most: s.board.samples(), Samples: [][]any{}, Events: []Event{}}
 	a.Ranges, a.Peer = s.board.ranges.of(shown(d.status)), s.board.peer(d, p)
-	samples := p.history.all()
+	samples, columns := p.history.all(), slices.Clone(s.board.past.columns)
+	device, port := d.shownName(), p.name
+	a.Most += len(columns)
 	for i := len(d.events) - 1; i >= 0; i-- {
 		if e := d.events[i]; e.Port == "" || e.Port == clean(p.name) {
 			a.Events = append(a.Events, e)
@@ -95,6 +98,15 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 	}
 	s.board.mu.Unlock()
 	after, _ := strconv.ParseInt(q.Get("after"), 10, 64) // 0: all
+	if after == 0 && len(samples) > 0 {                  // what is older than the port's own history, in larger steps
+		select {
+		case s.travels <- struct{}{}:
+			defer func() { <-s.travels }()
+		case <-r.Context().Done():
+			return
+		}
+		samples = append(pastOf(columns, device, port, samples[0].at), samples...)
+	}
 	for _, m := range samples {
 		if m.at <= after {
 			continue

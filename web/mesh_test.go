@@ -295,7 +295,7 @@ func TestLongMeshOnPage(t *testing.T) {
 	b := webtest.New(t, webtest.Options{}, host)
 	b.Window(1440, 900)
 	b.Open("http://" + host + "/")
-	b.Await(`!document.getElementById("mesh").hidden`)
+	b.Await(`document.getElementById("mesh")?.hidden === false`)
 	b.Await(`document.getElementById("mesh-line").textContent === "Mesh: leaf2:Ethernet0 limits 7 pairs of hosts"`)
 	b.Await(`document.querySelectorAll("#matrix tbody td").length === 64`)
 	b.Await(`document.getElementById("mesh-state").textContent.startsWith("pod1: 8 of 8 hosts live. Pairs: 56 capable.")`)
@@ -416,7 +416,7 @@ func TestLongPathByTags(t *testing.T) {
 	b := webtest.New(t, webtest.Options{}, host)
 	b.Window(1440, 900)
 	b.Open("http://" + host + "/?from=gpu-1&to=gpu-5")
-	b.Await(`document.getElementById("path").textContent === "By the switches: on every path 3 Gbit/s, at leaf2:Ethernet0."`)
+	b.Await(`document.getElementById("path")?.textContent === "By the switches: on every path 3 Gbit/s, at leaf2:Ethernet0."`)
 	b.Await(`/^By tags: [0-9.]+–[0-9.]+ Gbit\/s, at leaf2:Ethernet0\.$/.test(document.getElementById("by-tags").textContent)`)
 	b.Await(`/^The switches' figure is [0-9.]+ (s|min) old, that of the tags [0-9.]+ s\.$/.test(document.getElementById("ages").textContent)`)
 	if differ := webtest.Eval[string](b, `document.getElementById("differ").textContent`); differ != "" {
@@ -436,7 +436,7 @@ func TestLongPathByTags(t *testing.T) {
 		t.Errorf("without a name: %q", unnamed)
 	}
 	b.Open("http://" + host + "/?from=gpu-1&to=leaf2")
-	b.Await(`document.getElementById("path").textContent.startsWith("On every path") && document.getElementById("by-tags").textContent === ""`)
+	b.Await(`document.getElementById("path")?.textContent.startsWith("On every path") && document.getElementById("by-tags").textContent === ""`)
 }
 
 // TestLongWideMatrix: 64 hosts are legible on a wide screen, and on a narrow one the matrix alone is moved sideways.

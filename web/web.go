@@ -62,6 +62,8 @@ type Server struct {
 	paths fleetPaths
 	mesh  meshText
 	stop  chan struct{}
+
+	travels chan struct{} // a place for each answer of the past
 }
 
 // Listen opens the page's address. Serve answers there.
@@ -69,7 +71,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, board: newBoard(&cfg), live: make(chan struct{}, maxLive), stop: make(chan struct{})}
+	s := &Server{cfg: cfg, board: newBoard(&cfg), live: make(chan struct{}, maxLive), stop: make(chan struct{}), travels: make(chan struct{}, maxTravels)}
 	var err error
 	if s.ln, err = api.ListenTCP(api.ListenerConfig{
 		Flag: "--web", Addr: cfg.Addr, On: cfg.On, TLS: cfg.TLS, Access: api.TLSAccess{Read: cfg.Read}, Login: cfg.Token != "", Conns: maxConns, Warn: cfg.Log.Warnf,

@@ -49,12 +49,12 @@ func (b *board) worst(now time.Time) []Bottleneck {
 	}
 	var list []candidate // sorted, worstPorts at most
 	less := func(a, c candidate) int {
-		return cmp.Or(cmp.Compare(a.p.abwc, c.p.abwc), cmp.Compare(a.p.abw, c.p.abw))
+		return cmp.Or(cmp.Compare(a.p.is.ABWCPPM, c.p.is.ABWCPPM), cmp.Compare(a.p.is.ABWBPS, c.p.is.ABWBPS))
 	}
 	for _, d := range b.devices {
 		for _, p := range d.ports {
 			c := candidate{p, func() string { return d.portID(p.name) }}
-			if !p.counts || len(list) == worstPorts && less(c, list[worstPorts-1]) >= 0 {
+			if !p.counts() || len(list) == worstPorts && less(c, list[worstPorts-1]) >= 0 {
 				continue
 			}
 			at, _ := slices.BinarySearchFunc(list, c, func(a, c candidate) int { return cmp.Or(less(a, c), -1) })
@@ -63,27 +63,27 @@ func (b *board) worst(now time.Time) []Bottleneck {
 	}
 	out := make([]Bottleneck, 0, len(list))
 	for _, c := range list {
-		out = append(out, c.p.bottleneck(c.id(), slot))
+		out = append(out, bottleneck(c.id(), c.p.is.ABWCPPM, &c.p.history, slot))
 	}
 	b.worstNow, b.worstAt, b.worstSlot = out, b.version, slot
 	return out
 }
 
 // bottleneck is a port with its last minutes, up to a slot.
-func (p *boardPort) bottleneck(id string, slot int64) Bottleneck {
+func bottleneck(id string, abwc uint32, h *history, slot int64) Bottleneck {
 	out := Bottleneck{ID: id, Spark: make([]int, sparkSlots)}
 	for i := range out.Spark {
 		out.Spark[i] = noFigure
 	}
 	for _, l := range limits {
-		if p.abwc < l {
+		if abwc < l {
 			out.Below = l
 			break
 		}
 	}
 	out.Before = out.Below > 0
 	since := out.Below > 0
-	for s := range p.history.backward() {
+	for s := range h.backward() {
 		ppm, ok := s.abwc()
 		if since && (!ok || ppm >= out.Below) {
 			since, out.Before = false, false
@@ -102,10 +102,7 @@ func (p *boardPort) bottleneck(id string, slot int64) Bottleneck {
 	return out
 }
 
-// rank keeps what the port is ranked by.
-func (p *boardPort) rank(is *api.Port) {
-	p.counts = is != nil && is.State == api.StateLive && is.WindowEnd != nil
-	if p.counts {
-		p.abwc, p.abw = is.ABWCPPM, is.ABWBPS
-	}
+// counts reports whether a port is among the bottlenecks: it is live, with figures.
+func (p *boardPort) counts() bool {
+	return p.is != nil && p.is.State == api.StateLive && p.is.WindowEnd != nil
 }

@@ -53,12 +53,12 @@ func TestBottleneck(t *testing.T) {
 			q := live("p1", 1000, load)
 			*q.WindowEnd = at
 			p.history.add(&q, at, 900)
-			p.rank(&q)
+			p.is = &q
 			at = at.Add(time.Second)
 		}
 	}
 	now := func() Bottleneck {
-		return p.bottleneck("s1:p1", at.Add(-time.Second).UnixMilli()/sparkSlot.Milliseconds())
+		return bottleneck("s1:p1", p.is.ABWCPPM, &p.history, at.Add(-time.Second).UnixMilli()/sparkSlot.Milliseconds())
 	}
 
 	add(900, 5)

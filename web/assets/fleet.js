@@ -1,17 +1,20 @@
 // The page of all ports.
-import { clock, follow } from "./live.js";
+import { follow } from "./live.js";
 import { Table } from "./table.js";
 import { WeatherMap } from "./map.js";
 import { Mesh } from "./mesh.js";
 import { Path } from "./path.js";
+import { Travel } from "./travel.js";
 import { Worst } from "./worst.js";
-import { age, el, fromServer, portPage, put, stateOf, states } from "./text.js";
+import { age, clock, el, fromServer, portPage, put, stateOf, states, time } from "./text.js";
 
-const ports = new Map(), devices = new Map();
+const ports = new Map(), devices = new Map(); // as they are shown
+const live = { ports: new Map(), devices: new Map(), worst: [] }; // as they are now
 const table = new Table(ports), worst = new Worst(ports);
-let map = null;
+let map = null, nothing = ""; // why nothing is shown of the time that is looked at
 const path = new Path(ports, () => ranked());
 const mesh = new Mesh(ports, (from, to) => path.show(from, to));
+const travel = new Travel(then);
 
 document.getElementById("about-map").open = innerWidth > 600;
 
@@ -52,15 +55,32 @@ function ranked() {
 follow("", (d) => {
   const began = performance.now();
   if (d.full) {
-    ports.clear();
-    devices.clear();
+    live.ports.clear();
+    live.devices.clear();
     topology();
     mesh.ask();
   }
-  for (const v of d.devices) devices.set(v.device, v);
-  for (const p of d.ports) ports.set(p.id, p);
-  if (d.worst || d.full) worst.take(d.worst || []);
-  table.draw();
+  for (const v of d.devices) live.devices.set(v.device, v);
+  for (const p of d.ports) live.ports.set(p.id, p);
+  if (d.worst || d.full) live.worst = d.worst || [];
+  travel.kept(d.kept, Date.parse(d.now));
+  if (travel.at === null) {
+    if (d.full) {
+      ports.clear();
+      devices.clear();
+    }
+    for (const v of d.devices) devices.set(v.device, v);
+    for (const p of d.ports) ports.set(p.id, p);
+    if (d.worst || d.full) worst.take(live.worst);
+    draw();
+  }
+  performance.clearMeasures("draw"); // the last one is kept, for who looks at the page's speed
+  performance.measure("draw", { start: began });
+});
+
+// draw brings all parts up to date but the bottlenecks.
+function draw(asked = false) {
+  table.draw(asked);
   path.draw();
   ranked();
   summary();
@@ -68,9 +88,31 @@ follow("", (d) => {
   ill();
   drivers();
   caveats();
-  performance.clearMeasures("draw"); // the last one is kept, for who looks at the page's speed
-  performance.measure("draw", { start: began });
-});
+}
+
+// then shows the fleet as it was, or as it is now where there is no answer about another time.
+function then(a, ms) {
+  ports.clear();
+  devices.clear();
+  if (a) {
+    for (const v of a.devices) devices.set(v.device, v);
+    for (const p of a.ports) ports.set(p.id, p);
+    worst.take(a.worst);
+  } else {
+    for (const [name, v] of live.devices) devices.set(name, v);
+    for (const [id, p] of live.ports) ports.set(id, p);
+    worst.take(live.worst);
+  }
+  nothing = a && !a.at ? a.error || `Nothing is kept of ${time(ms)}` + (a.from ? `: what is kept begins at ${time(Date.parse(a.from))}.` : ".") : "";
+  put(document.getElementById("worst-when"), a ? "Bottlenecks then" : "Bottlenecks now");
+  draw(true);
+  for (const link of document.querySelectorAll('main a[href^="/port?"]')) { // those of rows that stay
+    const query = new URLSearchParams(link.search);
+    if (a) query.set("at", new Date(clock.at).toISOString());
+    else query.delete("at");
+    link.setAttribute("href", "/port?" + query);
+  }
+}
 
 // conditions are those of switches, the worst first; each switch is in the first that holds.
 const conditions = {
@@ -91,7 +133,8 @@ function summary() {
   const n = { live: 0, stale: 0, refused: 0, waiting: 0 };
   for (const [name, list] of of) n[Object.keys(conditions).find((c) => conditions[c](devices.get(name), list))]++;
   const parts = Object.entries(n).filter(([c, k]) => k || c === "live").map(([c, k]) => `${k} ${c}`);
-  put(document.getElementById("now"), `${devices.size} ${devices.size === 1 ? "switch" : "switches"}: ${parts.join(", ")}. ` + (oldest ? `Oldest signal: ${age(clock.now() - Date.parse(oldest.ended))}, ${oldest.id}.` : "No signal is live."));
+  if (nothing) return put(document.getElementById("now"), nothing);
+  put(document.getElementById("now"), (clock.at === null ? "" : `As it was at ${time(clock.at)}: `) + `${devices.size} ${devices.size === 1 ? "switch" : "switches"}: ${parts.join(", ")}. ` + (oldest ? `Oldest signal: ${age(clock.now() - Date.parse(oldest.ended))}, ${oldest.id}.` : "No signal is live."));
 }
 setInterval(summary, 1000);
 

@@ -1,12 +1,10 @@
 // What the server sends, while the page is looked at.
-import { age, put } from "./text.js";
+import { age, clock, put } from "./text.js";
 
 const mostSilent = 40000; // ms: the server sends something every 15 s
 
 // follow calls take with each event of the server, and keeps the line that says whether the
-// page is live. skew is the server's clock minus the browser's, in ms.
-export const clock = { skew: 0, now: () => Date.now() + clock.skew };
-
+// page is live.
 export function follow(query, take) {
   const line = document.getElementById("live");
   let source = null, last = 0;

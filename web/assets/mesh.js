@@ -1,7 +1,6 @@
 // What the hosts of a mesh read in tags: the ports that limit the most pairs, and a matrix of the hosts.
-import { clock } from "./live.js";
 import { Pair, places } from "./pair.js";
-import { age, el, fromServer, put, time } from "./text.js";
+import { age, clock, el, fromServer, put, time } from "./text.js";
 
 const every = 2000; // ms between two looks
 const roomy = 16; // hosts whose cells are large

@@ -1,14 +1,13 @@
 // From A to B: the least that the ports on the way have left, by the switches' own numbers.
-import { clock } from "./live.js";
 import { places } from "./pair.js";
-import { age, el, fromServer, percent, portPage, put, rate, stateOf } from "./text.js";
+import { address, age, clock, el, fromServer, percent, portPage, put, rate, stateOf } from "./text.js";
 
 const every = 2000; // ms between two looks at what tags have read
 
 export class Path {
   constructor(ports, changed) {
     Object.assign(this, { ports, changed, hops: [], tags: null, peers: new Map(), shown: "" });
-    setInterval(() => this.tags && !document.hidden && this.ask(), every);
+    setInterval(() => this.tags && clock.at === null && !document.hidden && this.ask(), every);
     [this.from, this.to] = [document.getElementById("from"), document.getElementById("to")];
     const query = new URLSearchParams(location.search);
     this.from.value = query.get("from") || "";
@@ -44,7 +43,7 @@ export class Path {
     const from = this.from.value.trim(), to = this.to.value.trim(), own = (this.asked = Symbol());
     if (from !== this.ends?.[0] || to !== this.ends[1]) this.came = 0;
     this.ends = [from, to];
-    history.replaceState(null, "", from && to ? "?" + new URLSearchParams({ from, to }) : location.pathname);
+    address(from && to ? { from, to } : { from: null, to: null });
     let a = { error: "", hops: [], tags: null };
     if (from && to) {
       try {
@@ -63,7 +62,7 @@ export class Path {
 
   draw() {
     const text = this.error || (this.hops.length ? this.least() : "");
-    put(document.getElementById("path"), this.tags && text && !this.error ? "By the switches: " + text[0].toLowerCase() + text.slice(1) : text);
+    put(document.getElementById("path"), this.tags && clock.at === null && text && !this.error ? "By the switches: " + text[0].toLowerCase() + text.slice(1) : text);
     this.drawTags();
     const rows = this.hops.map((hop) => hop.map((id) => this.ports.get(id) || { id }).sort((a, b) => abw(b) - abw(a)));
     const shown = JSON.stringify(rows.map((hop) => hop.map((p) => [p.id, what(p)])));
@@ -86,7 +85,7 @@ export class Path {
 
   // drawTags has what tags have read beside what the switches say, and says where these are not the same.
   drawTags() {
-    const t = this.tags, all = this.hops.flat().map((id) => this.ports.get(id));
+    const t = clock.at === null ? this.tags : null, all = this.hops.flat().map((id) => this.ports.get(id));
     const box = document.getElementById("by-tags"), what = t ? tagText(t) : "";
     const at = t?.read && !t.note ? t.ports : [];
     if (box.shown !== what + at) {

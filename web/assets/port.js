@@ -1,7 +1,7 @@
 // The page of one port.
-import { clock, follow } from "./live.js";
+import { follow } from "./live.js";
 import { chart, nice } from "./chart.js";
-import { age, el, fromServer, percent, portPage, put, rate, stateOf, time } from "./text.js";
+import { age, clock, el, fromServer, percent, portPage, put, rate, stateOf, time } from "./text.js";
 
 const names = ["abw", "abwc", "pd", "nqd"]; // signals by T
 const query = new URLSearchParams(location.search);

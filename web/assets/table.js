@@ -1,6 +1,5 @@
 // The table of ports: sorted, searched and kept up to date in place.
-import { clock } from "./live.js";
-import { age, el, level, percent, portPage, put, rate, signals, stateOf, states } from "./text.js";
+import { age, clock, el, level, percent, portPage, put, rate, signals, stateOf, states } from "./text.js";
 
 const most = 500; // rows in the document
 const calm = 3000; // ms between two orders of the rows

@@ -1,6 +1,17 @@
 // Numbers and states as text, and elements made of text. Nothing here or elsewhere parses
 // markup: what devices say is text and stays text.
 
+// clock is the time that is looked at, in ms: at, or now where it is null. skew is the server's clock minus the browser's.
+export const clock = { skew: 0, at: null, now: () => clock.at ?? Date.now() + clock.skew };
+
+// address changes values in the page's address; null takes one out.
+export function address(values) {
+  const query = new URLSearchParams(location.search);
+  for (const [k, v] of Object.entries(values)) v === null ? query.delete(k) : query.set(k, v);
+  const text = query.toString();
+  history.replaceState(null, "", text ? "?" + text : location.pathname);
+}
+
 // rate writes bit/s with three significant digits, as csig status does.
 export function rate(v) {
   for (const [prefix, unit] of [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
@@ -105,7 +116,7 @@ export const worst = (list) => list.reduce((a, b) => (severity.indexOf(b) > seve
 
 export const signals = (p) => p.signals.map((g) => `${g.signal} ${g.s} (${g.stale ? "stale" : g.locator})${g.doubtful ? " ?" : ""}`).join(", ");
 
-export const portPage = (p) => "/port?" + new URLSearchParams({ device: p.device, port: p.port });
+export const portPage = (p) => "/port?" + new URLSearchParams({ device: p.device, port: p.port, ...(clock.at === null ? {} : { at: new Date(clock.at).toISOString() }) });
 
 // fromServer fetches a path, for 10 s at most: a network path that dies without a reset is no error.
 export const fromServer = (path) => fetch(new URL(path, location.origin), { signal: AbortSignal.timeout(10000) });

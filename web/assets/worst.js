@@ -1,6 +1,5 @@
 // The bottlenecks: the ports with the least ABW/C, as the server ranks them.
-import { clock } from "./live.js";
-import { age, el, level, percent, portPage, put, rate, svg, time } from "./text.js";
+import { age, clock, el, level, percent, portPage, put, rate, svg, time } from "./text.js";
 
 const wide = 120, high = 26;
 
