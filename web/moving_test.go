@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/web/webtest"
 )
@@ -113,17 +114,28 @@ func TestLongPictures(t *testing.T) {
 	for _, c := range []struct{ leaves, spines int }{{2, 2}, {36, 4}, {92, 8}} {
 		n := c.leaves + c.spines
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			m := newMoving(t, c.leaves, c.spines)
+			m := newMeshed(t, c.leaves, c.spines)
 			m.run(t)
-			host := serve(t, m.fleet, m.names, m.agents)
+			var host string
+			if len(m.hosts) <= mesh.MostMatrix {
+				host = serveMeshed(t, m)
+			} else {
+				host = serve(t, m.fleet, m.names, m.agents)
+			}
 			b := webtest.New(t, webtest.Options{}, host)
 			if *pictures != "" {
 				time.Sleep(time.Minute)
 			}
-			for _, page := range []struct{ name, path, there string }{
-				{"fleet", "/", fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5`, n)},
+			whole := fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5`, n)
+			pages := []struct{ name, path, there string }{
+				{"fleet", "/", whole},
+				{"past", "/?at=" + time.Now().UTC().Format(time.RFC3339Nano), whole + ` && document.body.classList.contains("past")`},
 				{"port", "/port?device=leaf1&port=Ethernet204", `document.querySelector("#load svg")`},
-			} {
+			}
+			if len(m.hosts) <= mesh.MostMatrix {
+				pages = append(pages, struct{ name, path, there string }{"pair", "/", `document.querySelector("#matrix td[aria-label]") && (document.getElementById("pair").hidden && document.querySelector("#matrix td[aria-label]").click(), document.querySelectorAll("#pair-rows tr").length === 8)`})
+			}
+			for _, page := range pages {
 				for _, width := range []int64{1440, 390} {
 					b.Window(width, 900)
 					b.Open("http://" + host + page.path)
@@ -131,7 +143,7 @@ func TestLongPictures(t *testing.T) {
 					if wide := webtest.Eval[int64](b, `document.documentElement.scrollWidth`); wide > width {
 						t.Errorf("%s is %d px wide on a screen of %d", page.path, wide, width)
 					}
-					if page.name == "fleet" {
+					if page.name != "port" {
 						legible(t, b)
 					}
 					name := fmt.Sprintf("%s-%d-%d", page.name, n, width)
