@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -84,4 +86,32 @@ func BenchmarkFollower(b *testing.B) {
 	b.ReportMetric(float64(bd.past.bytes)/(1<<20), "MiB-past")
 	b.ReportMetric(bd.past.every.Seconds(), "s-past-every")
 	b.ReportMetric(float64(column.Microseconds())/1000, "ms-column")
+}
+
+// BenchmarkPast is what a browser asks for of the past of 100 switches with 64 ports: all ports at a time, and the
+// hour of one port.
+func BenchmarkPast(b *testing.B) {
+	r, of, noise := newPast(32<<20/pastPart), manyPlaces(100), rand.New(rand.NewPCG(1, 2))
+	begin := time.Unix(1_800_000_000, 0)
+	for at := begin; at.Sub(begin) <= pastKept; at = at.Add(pastEvery) {
+		if r.due(at) {
+			r.add(randomColumn(at.UnixMilli(), of, func(int) uint64 { return noise.Uint64N(100e9) }), at)
+		}
+	}
+	b.Run("fleet", func(b *testing.B) {
+		for b.Loop() {
+			var a pastAnswer
+			if err := a.fill(r.columns, r.every); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(len(marshal(a)))/1024, "KiB-sent")
+		}
+	})
+	b.Run("port", func(b *testing.B) {
+		for b.Loop() {
+			if n := len(pastOf(r.columns, "s99", "Ethernet252", math.MaxInt64)); n < len(r.columns)-1 {
+				b.Fatal(n)
+			}
+		}
+	})
 }

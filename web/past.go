@@ -221,8 +221,9 @@ func loadOf(capacity uint64, v uint16) uint64 {
 	return capacity - min(small, capacity)
 }
 
-// each calls f with the ports of a column, by their numbers among its places, and device with the devices; nil: none.
-func (c *column) each(device func(i int, silent bool, waiting string), f func(i int, p *pastPort)) error {
+// each calls f with the ports of a column, by their numbers among its places, up to one for which it is false, and
+// device with the devices; nil: none.
+func (c *column) each(device func(i int, silent bool, waiting string), f func(i int, p *pastPort) bool) error {
 	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(c.packed)), maxColumn))
 	if err != nil {
 		return err
@@ -242,9 +243,11 @@ func (c *column) each(device func(i int, silent bool, waiting string), f func(i 
 			device(i, silent, waiting)
 		}
 	}
+	var p pastPort
 	for i := range c.of.ports {
-		p := r.port()
-		f(i, &p)
+		if p = r.port(); !f(i, &p) {
+			break
+		}
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestColumns(t *testing.T) {
 	var devices []string
 	if err := c.each(func(i int, silent bool, waiting string) {
 		devices = append(devices, fmt.Sprint(of.devices[i], silent, waiting))
-	}, func(_ int, p *pastPort) { got = append(got, *p) }); err != nil {
+	}, func(_ int, p *pastPort) bool { got = append(got, *p); return true }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {

@@ -142,13 +142,14 @@ func (a *pastAnswer) fill(columns []column, every time.Duration) error {
 	var worst []int // numbers of ports
 	err := c.each(func(i int, silent bool, waiting string) {
 		a.Devices = append(a.Devices, DeviceRow{Device: c.of.devices[i], Silent: silent, Waiting: waiting, Limits: []string{}})
-	}, func(i int, p *pastPort) {
+	}, func(i int, p *pastPort) bool {
 		row := pastRow(c, i, p)
 		a.Devices[c.of.ports[i].device].Ports++
 		a.Ports = append(a.Ports, row)
 		if _, ok := p.abwc(); ok {
 			worst = append(worst, i)
 		}
+		return true
 	})
 	if err != nil {
 		return err
@@ -187,19 +188,20 @@ func pastRow(c *column, i int, p *pastPort) PortRow {
 // sparks are the last minutes of some ports of the last column, each as samples that fill a sparkline.
 func sparks(columns []column, ports []int, every time.Duration) ([][]sample, error) {
 	out := make([][]sample, len(ports))
-	newest := columns[len(columns)-1]
+	newest, last := columns[len(columns)-1], slices.Max(append([]int{-1}, ports...))
 	for _, c := range columns {
 		if newest.at-c.at >= (sparkSlots*sparkSlot).Milliseconds() || c.of != newest.of { // other ports, other numbers
 			continue
 		}
-		if err := c.each(nil, func(i int, p *pastPort) {
+		if err := c.each(nil, func(i int, p *pastPort) bool {
 			k := slices.Index(ports, i)
 			if k < 0 {
-				return
+				return i < last
 			}
 			for ago := every - sparkSlot; ago >= 0; ago -= sparkSlot { // a column speaks for the time since the one before
 				out[k] = append(out[k], sample{at: c.at - ago.Milliseconds(), load: p.load, capacity: p.capacity, measured: p.measured})
 			}
+			return i < last
 		}); err != nil {
 			return nil, err
 		}
@@ -222,9 +224,9 @@ func pastOf(columns []column, device, port string, before int64) (out []sample) 
 		if number < 0 {
 			continue
 		}
-		_ = c.each(nil, func(i int, p *pastPort) { // what this process has packed
+		_ = c.each(nil, func(i int, p *pastPort) bool { // what this process has packed
 			if i != number {
-				return
+				return true
 			}
 			m := sample{at: c.at, load: p.load, capacity: p.capacity, measured: p.measured}
 			if m.measured {
@@ -238,6 +240,7 @@ func pastOf(columns []column, device, port string, before int64) (out []sample) 
 			if m.at < before && (len(out) == 0 || m.at > out[len(out)-1].at) {
 				out = append(out, m)
 			}
+			return false
 		})
 	}
 	return out

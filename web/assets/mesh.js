@@ -28,7 +28,7 @@ export class Mesh {
       const pair = e.target.closest("button")?.pair;
       if (pair) this.pair.open(...pair);
     });
-    setInterval(() => this.here && !document.hidden && this.ask(), every);
+    setInterval(() => this.here && clock.at === null && !document.hidden && this.ask(), every);
   }
 
   // ask fetches what is known now. A server that collects no mesh is asked once.
