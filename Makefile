@@ -6,7 +6,7 @@
 # make lint   the linter, and whether csig compiles for macOS; make bench the benchmarks; make fuzz a short fuzzing;
 #             make mutants what the tests do not notice (15 minutes, not in CI)
 # make sai-check SAI=DIR   what vendors/sai uses against the headers of a checkout of SAI
-# make generate   the BPF object again from its source; make generated fails where it differs
+# make generate   the BPF objects again from their sources; make generated fails where it differs
 GO      ?= go
 VERSION ?= $(shell ./deploy/git-version 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -17,7 +17,7 @@ SUM     := gotest.tools/gotestsum@v1.13.0
 # Alertmanager those of the metrics and alerts, Podman with runc the container.
 PEERS   := nftables iproute2 iputils-ping ethtool tshark snmpd snmp openssh-server openssl openvswitch-switch redis-server sudo busybox chromium prometheus prometheus-alertmanager debootstrap lldpd podman runc
 
-# What makes the committed BPF object: Debian 12's compiler, by its version, so that the
+# What makes the committed BPF objects: Debian 12's compiler, by its version, so that the
 # same source is the same bytes.
 CLANG := clang-14 llvm-14
 
@@ -84,11 +84,11 @@ bench:
 
 generate:
 	./.ci/peers $(CLANG)
-	$(GO) generate ./vendors/ebpf
+	$(GO) generate ./vendors/ebpf ./hosts/tcp
 
-# The committed object and its Go code are what their source makes, byte by byte.
+# The committed objects and their Go code are what their sources make, byte by byte.
 generated: generate
-	git diff --exit-code --stat -- 'vendors/ebpf/plane_*'
+	git diff --exit-code --stat -- 'vendors/ebpf/plane_*' 'hosts/tcp/tcp_bpfel.*'
 
 INPUTS ?= 100000
 fuzz:

@@ -453,6 +453,9 @@ func (c *compiler) hostsOf(f *Fleet) {
 			}
 			addresses[ip] = len(f.Hosts)
 		}
+		if h.TCP != nil && f.Profile.TPID != 0x88a8 {
+			c.errorf(h.at, "give the profile tpid: 0x88a8, or leave the host's tcp: csig mesh works with every TPID", "host %s: tcp: the profile's TPID is 0x%04x, and the kernel sends TCP with tags of 0x88a8 alone", h.Name, f.Profile.TPID)
+		}
 		f.index.hosts[h.Name] = len(f.Hosts)
 		f.Hosts, at = append(f.Hosts, h.Host), append(at, h.at)
 	}

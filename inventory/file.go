@@ -271,6 +271,9 @@ func (h *hostKeys) Check(m Mapping) {
 	if h.Local {
 		m.needToo("local", hint, "interface")
 	}
+	if h.TCP != nil && !h.CSIG {
+		m.WrongValue("tcp", "add csig: true to the host", "tcp: the host neither reads nor writes tags")
+	}
 }
 
 // hostList is the hosts: names, or mappings.

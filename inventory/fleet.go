@@ -155,6 +155,8 @@ type Host struct {
 	Interface string `key:"interface" is:"interface" doc:"The network card that csig apply --probe sends from and listens at."`
 	Local     bool   `key:"local" doc:"It is the machine that csig runs on."`
 	NetNS     string
+
+	TCP *TCP `key:"tcp" doc:"Which of its TCP connections have tags (csig host run)."` // nil: none
 }
 
 // Mesh is how the hosts with CSIG and an address probe each other.

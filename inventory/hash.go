@@ -44,6 +44,10 @@ func (f *Fleet) Hash() string {
 		if host.Address != "" { // the same
 			w.text("address", host.Address)
 		}
+		if host.TCP != nil { // the same
+			w.text("tcp")
+			w.value(reflect.ValueOf(host.TCP).Elem())
+		}
 	}
 	if f.Mesh != nil {
 		w.text("mesh")

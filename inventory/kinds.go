@@ -114,6 +114,12 @@ func namedKind(is, argument string) *kind {
 		return asText(textForm(""), checked(notAddress))
 	case "addresses":
 		return asText(textForm(""), (*reader).addresses)
+	case "prefix":
+		return asIs(textForm(`/[0-9]+$`), checked(notPrefix))
+	case "tcp-ports":
+		return asIs(textForm(`^[0-9]+(-[0-9]+)?$`), checked(notTCPPorts))
+	case "share":
+		return asIs(stringForm(`^(all|1/[0-9]+)$`), checked(notShare))
 	case "ips":
 		return asText(textForm(""), ranged(notIP))
 	case "path":

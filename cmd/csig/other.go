@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
+	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
@@ -39,5 +40,9 @@ func probeSend(*cobra.Command, *probeOptions) error { return device.NeedsLinux("
 func probeListen(*cobra.Command, *probeOptions) error { return device.NeedsLinux("probe") }
 
 func meshRun(*cobra.Command, *meshOptions) error { return device.NeedsLinux("mesh run") }
+
+func hostRun(*cobra.Command, *hostOptions) error { return device.NeedsLinux("host run") }
+
+func hostCheck(*hostOptions) (*tcp.Check, error) { return nil, device.NeedsLinux("host check") }
 
 func meshRatesHere() string { return "" }

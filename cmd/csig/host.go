@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/cmd/process"
+	"github.com/csig-agent/csig/hosts/tcp"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+func newHost() *cobra.Command {
+	return group("host", "TCP connections of this machine carry the signal, and show their bottlenecks", `  csig host check -i fleet.yaml
+  csig host run -i fleet.yaml
+  csig host status`, newHostCheck(), newHostRun(), newHostStatus())
+}
+
+// hostSocket is where csig host run answers unless --socket says otherwise.
+func hostSocket() string { return filepath.Join(vendors.AgentDir(), "host.sock") }
+
+type hostOptions struct {
+	file, socket string
+	json         bool
+	log          process.LogOptions
+}
+
+func newHostCheck() *cobra.Command {
+	var o hostOptions
+	cmd := &cobra.Command{
+		Use:   "check [-i FLEET]",
+		Short: "Show whether this machine's TCP can carry the signal",
+		Long: `Show what csig host run needs of this kernel, and what makes it cheap, line by line. With
+a fleet file also of the network interface and the routes of the host that is marked local.
+Nothing is changed. The exit code is 1 where something that is needed is missing.`,
+		Example: `  csig host check
+  csig host check -i fleet.yaml
+  csig host check --json | jq '.parts[] | select(.ok | not)'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := hostCheck(&o)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				err = printJSON(cmd.OutOrStdout(), c)
+			} else {
+				_, err = io.WriteString(cmd.OutOrStdout(), hostCheckText(c, newScreen(cmd.OutOrStdout()).columns()))
+			}
+			if err == nil && !c.OK {
+				return &exitError{code: 1}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&o.file, "inventory", "i", "", "fleet file, with a host that is marked local")
+	addJSON(cmd, &o.json)
+	return cmd
+}
+
+// hostCheckText is a line for each part, and what is to be done below those that miss something.
+func hostCheckText(c *tcp.Check, columns int) string {
+	var b strings.Builder
+	missing := 0
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		word := "ok"
+		switch {
+		case !p.OK && p.Needed:
+			word = "no"
+			missing++
+		case !p.OK:
+			word = "--"
+		}
+		b.WriteString(wrap(fmt.Sprintf("%s  %s: %s", word, p.Name, p.Reason), columns, 4))
+		if p.Next != "" {
+			b.WriteString("    " + wrap(p.Next, max(columns-4, 0), 4))
+		}
+	}
+	b.WriteByte('\n')
+	if missing == 0 {
+		b.WriteString("csig host run works here.\n")
+	} else {
+		fmt.Fprintf(&b, "csig host run does not work here: %s missing.\n", count(missing, "part"))
+	}
+	return b.String()
+}
+
+func newHostRun() *cobra.Command {
+	var o hostOptions
+	cmd := &cobra.Command{
+		Use:   "run -i FLEET",
+		Short: "Have TCP connections carry tags, and reflect those of the peers (the daemon)",
+		Long: `Have the TCP connections of this machine carry tags, to the prefixes that the fleet file
+lists for the host that is marked local (tcp: to), and reflect the tags of the peers that
+run csig host run, too. Connections to all others are left as they are. All that runs in
+the kernel ends with this process, by whatever end: connections go on without tags.`,
+		Example: `  csig host run -i fleet.yaml`,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return hostRun(cmd, &o) },
+	}
+	f := cmd.Flags()
+	addFleet(cmd, &o.file)
+	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket for csig host status")
+	o.log.Flags(f)
+	return cmd
+}
+
+func newHostStatus() *cobra.Command {
+	var o hostOptions
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show TCP connections with their bottlenecks",
+		Long: `Show the TCP connections whose ends both run csig host run, with what limits the frames
+that this host sends: the signal, the egress port by the fleet file, and how old the newest
+reflection is.`,
+		Example: `  csig host status
+  csig host status --watch
+  csig host status --json | jq '.flows[] | {remote, learned}'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			screen := newScreen(cmd.OutOrStdout())
+			for {
+				s, err := askHost(cmd.Context(), o.socket)
+				if err != nil {
+					return err
+				}
+				if o.json {
+					err = printJSON(cmd.OutOrStdout(), s)
+				} else {
+					err = screen.draw(hostStatusText(s, screen.columns()), watch)
+				}
+				if err != nil || !watch {
+					return err
+				}
+				if err := vendors.Wait(cmd.Context(), time.Second); err != nil {
+					return err
+				}
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket of csig host run")
+	f.BoolVar(&watch, "watch", false, "show it again each second, until interrupted")
+	addJSON(cmd, &o.json)
+	return cmd
+}
+
+// maxHostAnswer bounds a status of 10,000 connections, in bytes.
+const maxHostAnswer = 32 << 20
+
+// askHost is the status of csig host run.
+func askHost(ctx context.Context, socket string) (*tcp.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, meshWait)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://host"+tcp.StatusPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("csig host run does not answer at %s (%w): start it, or name its socket with --socket", socket, errors.Unwrap(err))
+	}
+	defer resp.Body.Close()
+	text, err := untrusted.ReadAll(resp.Body, maxHostAnswer)
+	if err != nil {
+		return nil, fmt.Errorf("csig host run at %s: %w", socket, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var refused api.Error
+		if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
+			return nil, errors.New(untrusted.Text(refused.Message, 500))
+		}
+		return nil, fmt.Errorf("csig host run at %s answers %s", socket, resp.Status)
+	}
+	s := new(tcp.Status)
+	err = json.Unmarshal(text, s)
+	api.Printable(s)
+	if err != nil || s.Format != tcp.StatusFormat {
+		return nil, fmt.Errorf("what answers at %s is not csig host run of this version: name its socket with --socket", socket)
+	}
+	return s, nil
+}
+
+// hostStatusText is the connections as a table, a line for each signal of one.
+func hostStatusText(s *tcp.Status, columns int) string {
+	var b strings.Builder
+	tagged := 0
+	for i := range s.Flows {
+		if s.Flows[i].State == tcp.FlowTagged {
+			tagged++
+		}
+	}
+	b.WriteString(wrap(fmt.Sprintf("host %s at %s: %s with a peer that reflects tags, %d of them with tags now", s.Host, s.Interface, count(len(s.Flows), "connection"), tagged), columns, 2))
+	if s.Trouble != "" {
+		b.WriteString(wrap("no connection has tags: "+s.Trouble, columns, 2))
+	}
+	if s.More {
+		fmt.Fprintf(&b, "There are more than the %d connections that are shown.\n", len(s.Flows))
+	}
+	if len(s.Flows) == 0 {
+		return b.String()
+	}
+	b.WriteByte('\n')
+	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "LOCAL\tREMOTE\tPEER\tSTATE\tSIGNAL\tS\tLEFT\tBOTTLENECK\tAGE")
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		peer := f.Peer
+		if peer == "" {
+			peer = "-"
+		}
+		if len(f.Learned) == 0 {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\n", f.Local, f.Remote, peer, f.State)
+		}
+		for k := range f.Learned {
+			r := &f.Learned[k]
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\n", f.Local, f.Remote, peer, f.State, r.Signal, r.S, r.Range, bottleneck(r), time.Duration(r.AgeNS).Round(time.Millisecond))
+		}
+	}
+	_ = tw.Flush()
+	return b.String()
+}
+
+// bottleneck is which port wrote a reading.
+func bottleneck(r *tcp.Reading) string {
+	switch {
+	case r.Note == "stale":
+		return "stale: the port's agent is gone"
+	case r.Note == "none":
+		return "none: no port replaced the tag"
+	case len(r.Ports) == 0:
+		return fmt.Sprintf("locator %d, of no port on the way", r.LM)
+	}
+	return strings.Join(r.Ports, " or ")
+}

@@ -1,0 +1,44 @@
+package tcp
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+// TPID is the only one that tags of TCP have: the kernel merges and cuts super-frames of no other.
+const TPID = 0x88a8
+
+// Config is a host whose connections have tags.
+type Config struct {
+	Fleet *inventory.Fleet
+	Host  *inventory.Host // this machine, with TCP
+}
+
+// Local is the host of a fleet that is this machine.
+func Local(f *inventory.Fleet) (*Config, error) {
+	var local *inventory.Host
+	var with []string
+	for i := range f.Hosts {
+		h := &f.Hosts[i]
+		if h.Local && local != nil {
+			return nil, fmt.Errorf("%s: the hosts %s and %s are both marked local: leave it with the one that is this machine", f.Path, local.Name, h.Name)
+		}
+		if h.Local {
+			local = h
+		}
+		if h.TCP != nil && len(with) < 3 {
+			with = append(with, h.Name)
+		}
+	}
+	switch {
+	case local == nil && len(with) > 0:
+		return nil, fmt.Errorf("%s: no host is marked local: add local: true, and its interface, to the one that is this machine (%s has tcp)", f.Path, strings.Join(with, ", "))
+	case local == nil:
+		return nil, fmt.Errorf("%s: no host is marked local: add this machine, e.g. hosts: [{name: h1, csig: true, local: true, interface: eth0, tcp: {to: [10.0.0.0/16]}}]", f.Path)
+	case local.TCP == nil:
+		return nil, fmt.Errorf("%s: host %s has no tcp: add the prefixes of the hosts that expect tags, e.g. tcp: {to: [10.0.0.0/16]}", f.Path, local.Name)
+	}
+	return &Config{Fleet: f, Host: local}, nil
+}

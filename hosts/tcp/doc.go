@@ -1,0 +1,23 @@
+// Package tcp gives the TCP connections of a host CSIG tags, without a change of applications or of the kernel
+// (draft-00 §4.2 to §4.4, §6.3.3). BPF programs do it, which are in tcp.bpf.c:
+//
+//   - csig_insert, at tcx egress of the host's network interface, inserts tags of TPID 0x88a8, one for a whole
+//     super-frame.
+//   - csig_strip, at tcx ingress, removes the tag of what comes in, and keeps the newest of each T.
+//   - csig_reflect, at a control group's sockops, agrees with the peer on a TCP option by SYN and SYN-ACK, sends
+//     the newest tag with every ACK that carries no data, and keeps what the peer reflects.
+//   - csig_list lists the connections for user space.
+//
+// The option has the kind of the fleet file, a length as RFC 9293 counts it, ExID 0xC516 where the kind is one
+// for experiments (RFC 6994), and in all but SYNs the tag's two bytes behind its TPID.
+//
+// # What keeps connections alive
+//
+// A host removes tags of frames that come in as long as csig runs there; without csig the kernel drops them, and
+// a path may do so, too. So a connection sends tags only while reflections come back: for 200 ms after the last
+// one. Else one frame is a probe, first an ACK that carries no data, then what leaves a second later, and after each
+// probe in vain twice as long. A reflector forgets a tag after 500 ms.
+//
+// All that is known of a connection is in its socket's storage, and goes with the socket. The programs, their maps
+// and links are held by the process alone: they go with it, by whatever end.
+package tcp

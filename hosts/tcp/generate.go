@@ -1,0 +1,3 @@
+package tcp
+
+//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -cflags "-O2 -Wall -Werror -mcpu=v3 -I../../vendors/ebpf" -target bpfel -type flow -type reading -type ends -type prefix -type counts -type entry tcp tcp.bpf.c

@@ -1,0 +1,284 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/quantize"
+)
+
+const (
+	fresh       = 200 * time.Millisecond // after a reflection tags leave
+	probeEvery  = time.Second
+	expires     = 500 * time.Millisecond // a tag is reflected
+	exID        = 0xc516
+	unsetPrefix = 96 // bits in front of an IPv4 prefix that is mapped into IPv6
+)
+
+// programs are those of one host, in the kernel.
+type programs struct {
+	tcpObjects
+	links []link.Link // in the order in which they end
+	list  *link.Iter
+}
+
+// loadSpec is the object as this build has it, with the constants of a configuration.
+func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
+	spec, err := loadTcp()
+	if err != nil {
+		return nil, err
+	}
+	cookie, err := netnsCookie()
+	if err != nil {
+		return nil, err
+	}
+	var start [len(quantize.Signals)]uint16
+	var carried uint32
+	profile, tcp := &cfg.Fleet.Profile, cfg.Host.TCP
+	signals := profile.Carried()
+	for i, sig := range signals {
+		tci, err := profile.Layout.Pack(quantize.Tag{T: sig, S: uint32(profile.Initial(sig)), LM: profile.Layout.LMNone()})
+		if err != nil {
+			return nil, err
+		}
+		start[i] = uint16(tci)
+		carried |= 1 << sig
+	}
+	exid := uint16(0)
+	if tcp.Option == 253 || tcp.Option == 254 {
+		exid = swap16(exID)
+	}
+	for name, v := range map[string]any{
+		tcpVarNetnsCookie: cookie, tcpVarFresh: uint64(fresh), tcpVarProbeEvery: uint64(probeEvery), tcpVarExpires: uint64(expires),
+		tcpVarEvery: tcp.Every(), tcpVarSignals: uint32(len(signals)), tcpVarStart: start, tcpVarCarried: carried,
+		tcpVarOptionKind: tcp.Option, tcpVarOptionExid: exid,
+	} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("constant %s: %w", name, err)
+		}
+	}
+	return spec, nil
+}
+
+func swap16(v uint16) uint16 { return v<<8 | v>>8 }
+
+// netnsCookie is that of the calling thread's network namespace.
+func netnsCookie() (uint64, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open a socket: %w", err)
+	}
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("read the network namespace's cookie (Linux 5.14 or newer): %w", err)
+	}
+	return cookie, nil
+}
+
+// load loads the programs, which nothing runs yet.
+func (cfg *Config) load() (*programs, error) {
+	spec, err := cfg.loadSpec()
+	if err != nil {
+		return nil, err
+	}
+	p := &programs{}
+	if err := spec.LoadAndAssign(&p.tcpObjects, nil); err != nil {
+		return nil, fmt.Errorf("load the BPF programs: %w", err)
+	}
+	if err := cfg.fill(p); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if p.list, err = link.AttachIter(link.IterOptions{Program: p.CsigList, Map: p.Flows}); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the list of connections: %w", err), p.close())
+	}
+	return p, nil
+}
+
+// fill writes which connections are csig's.
+func (cfg *Config) fill(p *programs) error {
+	for _, text := range cfg.Host.TCP.To {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return err
+		}
+		key := tcpPrefix{Bits: uint32(prefix.Bits()), Address: words(prefix.Addr())}
+		if prefix.Addr().Is4() {
+			key.Bits += unsetPrefix
+		}
+		if err := p.Prefixes.Put(key, uint32(1)); err != nil {
+			return fmt.Errorf("prefix %s: %w", prefix, err)
+		}
+	}
+	ranges := cfg.Host.TCP.PortRanges()
+	if len(ranges) == 0 {
+		ranges = [][2]uint16{{0, 1<<16 - 1}}
+	}
+	var bits [1 << 10]uint64
+	for _, r := range ranges {
+		for port := int(r[0]); port <= int(r[1]); port++ {
+			bits[port>>6] |= 1 << (port & 63)
+		}
+	}
+	for i, v := range bits {
+		if v == 0 {
+			continue
+		}
+		if err := p.Ports.Put(uint32(i), v); err != nil {
+			return fmt.Errorf("ports: %w", err)
+		}
+	}
+	return nil
+}
+
+// words are an address as the programs have it: in network order, IPv4 mapped.
+func words(a netip.Addr) (out [4]uint32) {
+	b := a.As16()
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return out
+}
+
+func addressOf(w [4]uint32) netip.Addr {
+	var b [16]byte
+	for i, v := range w {
+		binary.LittleEndian.PutUint32(b[4*i:], v)
+	}
+	return netip.AddrFrom16(b).Unmap()
+}
+
+// attach has the programs run. What is attached first ends last, as the kernel closes the files of a process that is
+// killed in their order: no tag leaves, and no peer is told to send any, when nothing removes those that come.
+func (p *programs) attach(iface int, cgroup string) error {
+	strip, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigStrip, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		return fmt.Errorf("attach to tcx ingress: %w", err)
+	}
+	defer strip.Close()
+	reflect, err := link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: p.CsigReflect})
+	if err != nil {
+		return fmt.Errorf("attach to the control group %s: %w", cgroup, err)
+	}
+	p.links = append(p.links, reflect)
+	insert, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigInsert, Attach: ebpf.AttachTCXEgress})
+	if err != nil {
+		return fmt.Errorf("attach to tcx egress: %w", err)
+	}
+	p.links = append(p.links, insert)
+	last, err := later(strip)
+	if err != nil {
+		return fmt.Errorf("keep the link of tcx ingress: %w", err)
+	}
+	p.links = append(p.links, last)
+	return nil
+}
+
+// later is a link with a file that has a higher number than those that are open.
+func later(l link.Link) (link.Link, error) {
+	fd, ok := l.(interface{ FD() int })
+	if !ok {
+		return nil, errors.New("it has no file")
+	}
+	const above = 512 // the soft limit of open files is 1024 at least
+	again, err := unix.FcntlInt(uintptr(fd.FD()), unix.F_DUPFD_CLOEXEC, above)
+	if err != nil {
+		return nil, err
+	}
+	return link.NewFromFD(again)
+}
+
+// listeners has servers that run already answer the option, of all control groups: which one a server is in no program
+// of an iterator is told.
+func (p *programs) listeners() error {
+	it, err := link.AttachIter(link.IterOptions{Program: p.CsigListeners})
+	if err == nil {
+		defer it.Close()
+		var r io.ReadCloser
+		if r, err = it.Open(); err == nil {
+			defer r.Close()
+			_, err = io.Copy(io.Discard, r)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("go through the servers that run: %w", err)
+	}
+	return nil
+}
+
+// detach ends what attach began: tags leave no more at once, and those of the peers are removed until their
+// connections have noticed that nobody reflects.
+func (p *programs) detach() (err error) {
+	for i, l := range p.links {
+		if i == len(p.links)-1 && i > 0 {
+			time.Sleep(2 * fresh)
+		}
+		err = errors.Join(err, l.Close())
+	}
+	p.links = nil
+	return err
+}
+
+func (p *programs) close() error {
+	err := p.detach()
+	if p.list != nil {
+		err = errors.Join(err, p.list.Close())
+	}
+	return errors.Join(err, p.tcpObjects.Close())
+}
+
+// counts are the sums of all processors.
+func (p *programs) counts() (sum tcpCounts, err error) {
+	var each []tcpCounts
+	if err := p.Counters.Lookup(uint32(0), &each); err != nil {
+		return sum, fmt.Errorf("read the counters: %w", err)
+	}
+	for i := range each {
+		c := &each[i]
+		sum.Tagged += c.Tagged
+		sum.Probes += c.Probes
+		sum.Stripped += c.Stripped
+		sum.Options += c.Options
+		sum.Reflections += c.Reflections
+		sum.Malformed += c.Malformed
+		sum.NoRoom += c.NoRoom
+		sum.Failed += c.Failed
+		sum.Connections += c.Connections
+	}
+	return sum, nil
+}
+
+// mostFlows bounds a list of connections.
+const mostFlows = 10_000
+
+// connections lists those whose ends agreed, of which there are more than mostFlows where more is true.
+func (p *programs) connections() (out []tcpEntry, more bool, err error) {
+	r, err := p.list.Open()
+	if err != nil {
+		return nil, false, fmt.Errorf("list the connections: %w", err)
+	}
+	defer r.Close()
+	var e tcpEntry
+	for {
+		switch err := binary.Read(r, binary.LittleEndian, &e); {
+		case errors.Is(err, io.EOF):
+			return out, false, nil
+		case errors.Is(err, os.ErrNotExist): // the map is gone
+			return out, false, nil
+		case err != nil:
+			return nil, false, fmt.Errorf("list the connections: %w", err)
+		case len(out) == mostFlows:
+			return out, true, nil
+		}
+		out = append(out, e)
+	}
+}

@@ -1,0 +1,189 @@
+package tcp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// tagSize is what a frame is longer with a tag.
+const tagSize = 4
+
+// route is a way that frames to a prefix take.
+type route struct {
+	to   netip.Prefix // the route's destination
+	mtu  int          // of its packets
+	line string       // how to give it room: an ip command
+}
+
+// routesTo are the routes of the main table out of an interface that packets to a prefix may take.
+func routesTo(prefix netip.Prefix, link netlink.Link, room int) ([]route, error) {
+	family := netlink.FAMILY_V4
+	if prefix.Addr().Is6() {
+		family = netlink.FAMILY_V6
+	}
+	all, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return nil, fmt.Errorf("list the routes: %w", err)
+	}
+	var out []route
+	covers := -1 // the longest prefix that the whole prefix is in
+	for i := range all {
+		dst, ok := destination(&all[i], family)
+		if ok && dst.Overlaps(prefix) && dst.Bits() <= prefix.Bits() {
+			covers = max(covers, dst.Bits())
+		}
+	}
+	index := link.Attrs().Index
+	for i := range all {
+		r := &all[i]
+		dst, ok := destination(r, family)
+		if !ok || !dst.Overlaps(prefix) || dst.Bits() < covers {
+			continue
+		}
+		if r.LinkIndex != index && !slices.ContainsFunc(r.MultiPath, func(h *netlink.NexthopInfo) bool { return h.LinkIndex == index }) {
+			continue
+		}
+		mtu := r.MTU
+		if mtu == 0 {
+			mtu = link.Attrs().MTU
+		}
+		out = append(out, route{dst, mtu, changeLine(r, dst, link.Attrs().Name, room)})
+	}
+	return out, nil
+}
+
+func destination(r *netlink.Route, family int) (netip.Prefix, bool) {
+	if r.Type != unix.RTN_UNICAST {
+		return netip.Prefix{}, false
+	}
+	if r.Dst == nil {
+		if family == netlink.FAMILY_V4 {
+			return netip.MustParsePrefix("0.0.0.0/0"), true
+		}
+		return netip.MustParsePrefix("::/0"), true
+	}
+	a, ok := netip.AddrFromSlice(r.Dst.IP)
+	bits, _ := r.Dst.Mask.Size()
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a.Unmap(), bits).Masked(), true
+}
+
+// changeLine is the command that changes the MTU of a route, and leaves it as it is besides.
+func changeLine(r *netlink.Route, dst netip.Prefix, dev string, mtu int) string {
+	if len(r.MultiPath) > 0 {
+		return fmt.Sprintf("ip route change for %s, which has several next hops, with mtu %d added to what ip route show prints", dst, mtu)
+	}
+	words := []string{"ip"}
+	if dst.Addr().Is6() {
+		words = append(words, "-6")
+	}
+	to := dst.String()
+	if dst.Bits() == 0 {
+		to = "default"
+	}
+	words = append(words, "route", "replace", to)
+	if r.Gw != nil {
+		words = append(words, "via", r.Gw.String())
+	}
+	words = append(words, "dev", dev)
+	if r.Protocol != 0 {
+		words = append(words, "proto", r.Protocol.String())
+	}
+	if dst.Addr().Is4() && r.Scope != netlink.SCOPE_UNIVERSE {
+		words = append(words, "scope", r.Scope.String())
+	}
+	if r.Src != nil {
+		words = append(words, "src", r.Src.String())
+	}
+	if r.Priority != 0 {
+		words = append(words, "metric", fmt.Sprint(r.Priority))
+	}
+	return strings.Join(append(words, "mtu", fmt.Sprint(mtu)), " ")
+}
+
+// errNoRoute is that nothing goes to a prefix out of the interface.
+var errNoRoute = errors.New("no route")
+
+// refuse reports what a connection with tags would die of: routes whose packets are as long as the interface takes.
+func (cfg *Config) refuse() error {
+	link, err := netlink.LinkByName(cfg.Host.Interface)
+	if err != nil {
+		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
+	}
+	for _, text := range cfg.Host.TCP.To {
+		if err := roomTo(netip.MustParsePrefix(text), link); err != nil && !errors.Is(err, errNoRoute) {
+			return fmt.Errorf("host %s: tcp: to %s: %w", cfg.Host.Name, text, err)
+		}
+	}
+	return nil
+}
+
+// roomTo is why a packet to a prefix has no room for a tag.
+func roomTo(prefix netip.Prefix, link netlink.Link) error {
+	has := link.Attrs().MTU
+	routes, err := routesTo(prefix, link, has-tagSize)
+	if err != nil {
+		return err
+	}
+	if len(routes) == 0 {
+		return fmt.Errorf("%w out of %s: connections there have no tags until there is one", errNoRoute, link.Attrs().Name)
+	}
+	for _, r := range routes {
+		if r.mtu > has-tagSize {
+			return fmt.Errorf("packets of the route %s have up to %d bytes, and with a tag %d more than the MTU %d of %s leaves: %s; or give %s, and all that is on the path, an MTU of %d", r.to, r.mtu, r.mtu+tagSize-has, has, link.Attrs().Name, r.line, link.Attrs().Name, r.mtu+tagSize)
+		}
+	}
+	return nil
+}
+
+// cgroup is the directory of the control group whose connections have tags.
+func (cfg *Config) cgroup() (string, error) {
+	mount, err := cgroupMount()
+	if err != nil {
+		return "", err
+	}
+	at := cfg.Host.TCP.CGroup
+	if at == "" {
+		return mount, nil
+	}
+	if at != mount && !strings.HasPrefix(at, mount+"/") {
+		return "", fmt.Errorf("host %s: tcp: cgroup: %s is not below %s, where the control groups (v2) of this machine are", cfg.Host.Name, at, mount)
+	}
+	if fi, err := os.Stat(at); err != nil {
+		return "", fmt.Errorf("host %s: tcp: cgroup: %w: the service that has it may not run yet", cfg.Host.Name, err)
+	} else if !fi.IsDir() {
+		return "", fmt.Errorf("host %s: tcp: cgroup: %s is not a directory", cfg.Host.Name, at)
+	}
+	return at, nil
+}
+
+// cgroupMount is where the control groups of version 2 are mounted.
+func cgroupMount() (string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		sep := slices.Index(fields, "-")
+		if sep > 4 && len(fields) > sep+1 && fields[sep+1] == "cgroup2" {
+			return fields[4], nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", err
+	}
+	return "", errors.New("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup, or start the system with systemd.unified_cgroup_hierarchy=1")
+}

@@ -1,0 +1,206 @@
+package tcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vendors"
+)
+
+// RunConfig is what csig host run does.
+type RunConfig struct {
+	*Config
+	Socket string // unix socket for csig host status
+	Log    *logrus.Entry
+
+	// OnReady is called when connections may have tags: with whether it makes progress, and its state in a few words.
+	OnReady func(alive func() bool, line func() string)
+}
+
+// Run gives connections tags until ctx ends.
+func Run(ctx context.Context, cfg RunConfig) error {
+	iface, err := net.InterfaceByName(cfg.Host.Interface)
+	if err != nil {
+		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
+	}
+	if err := cfg.refuse(); err != nil {
+		return err
+	}
+	cgroup, err := cfg.cgroup()
+	if err != nil {
+		return err
+	}
+	unix, err := api.ListenSocket(cfg.Socket)
+	if err != nil {
+		return err
+	}
+	r := &running{cfg: cfg, cgroup: cgroup, began: time.Now(), names: newNames(cfg.Config)}
+	listener, err := api.ListenTCP(api.ListenerConfig{Flag: "--socket", On: unix, Conns: 64, Handler: r.handler()})
+	if err != nil {
+		return errors.Join(err, unix.Close())
+	}
+	defer listener.Close()
+	if r.programs, err = cfg.load(); err != nil {
+		return err
+	}
+	defer func() {
+		if err := r.programs.close(); err != nil {
+			cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
+		}
+	}()
+	if err := r.programs.attach(iface.Index, cgroup); err != nil {
+		return err
+	}
+	r.index = iface.Index
+	if cfg.Host.TCP.CGroup == "" {
+		if err := r.programs.listeners(); err != nil {
+			return err
+		}
+	}
+	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "interface": iface.Name, "cgroup": cgroup, "to": cfg.Host.TCP.To}).Info("TCP connections have tags")
+	ended := make(chan error, 1)
+	go func() { ended <- listener.Serve(log.New(io.Discard, "", 0)) }()
+	if cfg.OnReady != nil {
+		cfg.OnReady(func() bool { return true }, func() string { return cfg.Host.Name + ": TCP has tags at " + iface.Name })
+	}
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-ended:
+			return err
+		case <-look.C:
+			r.follow()
+		}
+	}
+}
+
+// running is csig host run.
+type running struct {
+	cfg    RunConfig
+	cgroup string
+	began  time.Time
+
+	mu       sync.Mutex
+	programs *programs
+	names    *names
+	index    int    // of the interface that the programs are at; 0: it is gone
+	trouble  string // why they are at none
+}
+
+// follow attaches the programs again where the interface was removed and is there again.
+func (r *running) follow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	iface, err := net.InterfaceByName(r.cfg.Host.Interface)
+	if err == nil && iface.Index == r.index {
+		return
+	}
+	if r.index != 0 {
+		r.index = 0
+		err = errors.Join(err, r.programs.detach())
+	}
+	if err == nil {
+		if err = r.cfg.refuse(); err == nil {
+			err = r.programs.attach(iface.Index, r.cgroup)
+		}
+	}
+	switch {
+	case err == nil:
+		r.index, r.trouble = iface.Index, ""
+		r.cfg.Log.WithField("interface", iface.Name).Info("the interface is there again: TCP connections have tags")
+	case r.trouble != err.Error():
+		r.trouble = err.Error()
+		r.cfg.Log.WithError(err).Warn("no connection has tags: tried again each second")
+	}
+}
+
+// handler answers csig host status.
+func (r *running) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+StatusPath, func(w http.ResponseWriter, _ *http.Request) {
+		s, err := r.status()
+		if err != nil {
+			api.WriteError(w, &vendors.PermanentError{Err: err})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s) // its reader has gone
+	})
+	return mux
+}
+
+func (r *running) status() (*Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &Status{Format: StatusFormat, Time: time.Now(), Host: r.cfg.Host.Name, Interface: r.cfg.Host.Interface, CGroup: r.cgroup, Since: r.began, Trouble: r.trouble, Flows: []Flow{}}
+	if r.programs == nil {
+		return nil, errors.New("csig host run has not begun")
+	}
+	c, err := r.programs.counts()
+	if err != nil {
+		return nil, err
+	}
+	s.Counts = Counts{c.Connections, c.Tagged, c.Probes, c.Stripped, c.Options, c.Reflections, c.Malformed, c.NoRoom, c.Failed}
+	entries, more, err := r.programs.connections()
+	if err != nil {
+		return nil, err
+	}
+	s.More = more
+	for i := range entries {
+		s.Flows = append(s.Flows, r.names.flow(&entries[i]))
+	}
+	sortFlows(s.Flows)
+	return s, nil
+}
+
+// flow is a connection as users see it.
+func (n *names) flow(e *tcpEntry) Flow {
+	remote := addressOf(e.Ends.Remote)
+	f := Flow{
+		Local: netip.AddrPortFrom(addressOf(e.Ends.Local), e.Ends.LocalPort).String(), Remote: netip.AddrPortFrom(remote, e.Ends.RemotePort).String(),
+		Peer: n.hosts[remote], Opened: "remote", State: FlowProbing, Tags: e.Flow.Tags, Sent: e.Flow.Options, Answers: e.Flow.Reflections,
+		Learned: []Reading{}, Received: []Reading{},
+	}
+	if e.Flow.Active != 0 {
+		f.Opened = "local"
+	}
+	age := func(at uint64) time.Duration { return time.Duration(max(0, int64(e.Now-at))) }
+	if e.Flow.Reflected != 0 {
+		ns := age(e.Flow.Reflected).Nanoseconds()
+		f.AgeNS = &ns
+		if ns < fresh.Nanoseconds() {
+			f.State = FlowTagged
+		}
+	}
+	for i := range e.Flow.Learned {
+		for _, side := range []struct {
+			r   *tcpReading
+			to  *[]Reading
+			out bool
+		}{{&e.Flow.Learned[i], &f.Learned, true}, {&e.Flow.Received[i], &f.Received, false}} {
+			if side.r.At == 0 {
+				continue
+			}
+			if one, ok := n.reading(quantize.TCI(side.r.Tci), age(side.r.At), f.Peer, side.out); ok {
+				*side.to = append(*side.to, one)
+			}
+		}
+	}
+	return f
+}
