@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +15,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/hosts/tcp"
@@ -192,9 +196,7 @@ func (b *tcpBed) await(h *tcpHost, what string, ok func(*tcp.Status) bool) *tcp.
 // sink is a server that counts what it gets.
 type sink struct {
 	net.Listener
-	got  atomic.Int64
-	mu   sync.Mutex
-	last []time.Duration // the longest pause of each connection
+	got atomic.Int64
 }
 
 func (b *tcpBed) serve(h *tcpHost, port int) *sink {
@@ -215,16 +217,11 @@ func (b *tcpBed) serve(h *tcpHost, port int) *sink {
 			}
 			go func() {
 				defer c.Close()
-				buf, last, longest := make([]byte, 64<<10), time.Now(), time.Duration(0)
+				buf := make([]byte, 64<<10)
 				for {
 					n, err := c.Read(buf)
-					now := time.Now()
-					longest, last = max(longest, now.Sub(last)), now
 					s.got.Add(int64(n))
 					if err != nil {
-						s.mu.Lock()
-						s.last = append(s.last, longest)
-						s.mu.Unlock()
 						return
 					}
 				}
@@ -273,6 +270,9 @@ type tcpPacket struct {
 	dport    uint16
 	flags    byte
 	payload  int
+	seq, ack uint32
+	at       time.Time
+	frame    []byte
 	csig     []byte // the option behind kind and length, nil where there is none
 	options  int    // bytes of all
 }
@@ -298,6 +298,7 @@ func decode(f []byte) (p tcpPacket, ok bool) {
 	}
 	p.src, p.dst = net.IP(ip[12:16]).String(), net.IP(ip[16:20]).String()
 	seg := ip[head:total]
+	p.seq, p.ack = binary.BigEndian.Uint32(seg[4:]), binary.BigEndian.Uint32(seg[8:])
 	p.sport, p.dport, p.flags = binary.BigEndian.Uint16(seg), binary.BigEndian.Uint16(seg[2:]), seg[13]
 	offset := int(seg[12]>>4) * 4
 	p.payload, p.options = len(seg)-offset, offset-20
@@ -334,12 +335,13 @@ func (b *tcpBed) watch(h *tcpHost) (seen func() []tcpPacket) {
 	go func() {
 		defer close(ended)
 		for {
-			f, _, err := s.Receive()
+			f, at, err := s.Receive()
 			if err != nil {
 				return
 			}
 			if p, ok := decode(f); ok {
 				mu.Lock()
+				p.at, p.frame = at, slices.Clone(f[:min(len(f), 128)])
 				all = append(all, p)
 				mu.Unlock()
 			}
@@ -397,8 +399,6 @@ func TestHostTCP(t *testing.T) {
 		t.Errorf("%d of %d bytes arrived", server.got.Load(), n)
 	}
 	b.judge(at1(), at2())
-	t.Logf("%s", text)
-	_ = io.EOF
 }
 
 // judge looks at the packets of the connection that h1 opened.
@@ -452,7 +452,441 @@ func (b *tcpBed) judge(at1, at2 []tcpPacket) {
 		}
 	}
 	b.t.Logf("%d SYN; data %d tagged, %d not; %d pure ACKs, %d with the option; %d tags", syn, tagged, untagged, pure, reflected, len(came))
-	if syn == 0 || tagged < 9*untagged || reflected*10 < pure*9 {
+	if syn == 0 || tagged < untagged || reflected*10 < pure*9 {
 		b.t.Errorf("too little has tags, or is reflected")
 	}
+}
+
+// programsAt is how many BPF programs run at a host's interface and in a control group.
+func programsAt(t *testing.T, n *fabric.Node, index int, cgroup string) (ingress, egress, group int) {
+	t.Helper()
+	dir, err := os.Open(cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var found [3]int
+	if err := n.Do(func() error {
+		for i, q := range []link.QueryOptions{{Target: index, Attach: ebpf.AttachTCXIngress}, {Target: index, Attach: ebpf.AttachTCXEgress}, {Target: int(dir.Fd()), Attach: ebpf.AttachCGroupSockOps}} {
+			r, err := link.QueryPrograms(q)
+			if err != nil {
+				return err
+			}
+			found[i] = len(r.Programs)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found[0], found[1], found[2]
+}
+
+// newControlGroup is one of the test's own.
+func newControlGroup(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
+			dir, err := os.MkdirTemp(f[1], "csig-test-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if !within(patience, func() bool { err = os.Remove(dir); return err == nil }) { // its processes are gone a moment after they ended
+					t.Error(err)
+				}
+			})
+			return dir
+		}
+	}
+	t.Fatal("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup/unified")
+	return ""
+}
+
+// TestHostTCPLeavesNothing has csig host run end in several ways, with connections of one control group alone.
+func TestHostTCPLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	group := newControlGroup(t)
+	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], cgroup: "+group+"}}\n  - {name: h2", 1)
+	b.start(b.h2)
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		b.start(b.h1)
+		if in, out, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group); in != 1 || out != 1 || all != 1 {
+			t.Errorf("while csig host run runs: %d programs at ingress, %d at egress, %d in the control group", in, out, all)
+		}
+		_ = b.h1.run.cmd.Process.Signal(sig)
+		<-b.h1.run.ended
+		if !within(patience, func() bool {
+			in, out, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group)
+			return in+out+all == 0
+		}) {
+			t.Errorf("after %v programs are left", sig)
+		}
+	}
+	// A process outside of the group has no tags, and one inside has.
+	b.start(b.h1)
+	b.serve(b.h2, 5201)
+	b.dial(b.h1, "10.0.0.2:5201")
+	dir, err := os.Open(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	inside := b.h1.node.Command("busybox", "nc", "10.0.0.2", "5201")
+	inside.SysProcAttr.UseCgroupFD, inside.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	if _, err := inside.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := inside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.await(b.h1, "the connection from inside is there", func(s *tcp.Status) bool { return len(s.Flows) > 0 })
+	if s := b.await(b.h2, "it is at the server", func(s *tcp.Status) bool { return len(s.Flows) > 0 }); len(s.Flows) != 1 || s.Counts.Connections != 1 {
+		t.Errorf("connections with tags: %+v", s.Flows)
+	}
+	_ = inside.Process.Kill()
+	_ = inside.Wait()
+	b.await(b.h1, "it is gone with its socket", func(s *tcp.Status) bool { return len(s.Flows) == 0 })
+}
+
+// TestHostTCPPeerKilled kills the csig of the receiving host under four connections, which have to go on without tags.
+func TestHostTCPPeerKilled(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	server := b.serve(b.h2, 5201) // before csig: servers that run already take part
+	b.start(b.h1)
+	b.start(b.h2)
+	const conns = 4
+	for range conns {
+		send(b.dial(b.h1, "10.0.0.2:5201"))
+	}
+	b.await(b.h1, "all connections have tags", func(s *tcp.Status) bool {
+		return len(s.Flows) == conns && !slices.ContainsFunc(s.Flows, func(f tcp.Flow) bool { return f.State != tcp.FlowTagged || f.Peer != "h2" })
+	})
+	at2 := b.watch(b.h2)
+	b.h2.kill()
+	killed, before := time.Now(), server.got.Load()
+	if !within(patience, func() bool { return server.got.Load() > before+20_000_000 }) {
+		t.Fatalf("%d bytes arrived after the peer's csig was killed", server.got.Load()-before)
+	}
+	// What came with a tag after the kill is lost, until the connection has none: that is how long it stood still.
+	first := map[uint16]time.Time{}
+	for _, p := range at2() {
+		if p.at.After(killed) && p.payload > 0 && !p.tag && first[p.sport].IsZero() {
+			first[p.sport] = p.at
+		}
+	}
+	for port, at := range first {
+		stall := at.Sub(killed)
+		t.Logf("connection from port %d: untagged again %v after the kill", port, stall)
+		if stall > time.Second {
+			t.Errorf("connection from port %d stood still for %v", port, stall)
+		}
+	}
+	if len(first) != conns {
+		t.Errorf("%d of %d connections have gone on", len(first), conns)
+	}
+	// It comes again, and has tags again.
+	b.start(b.h2)
+	c := b.dial(b.h1, "10.0.0.2:5201")
+	send(c)
+	b.await(b.h1, "a new connection has tags", func(s *tcp.Status) bool {
+		return slices.ContainsFunc(s.Flows, func(f tcp.Flow) bool { return f.Local == c.LocalAddr().String() && f.State == tcp.FlowTagged })
+	})
+}
+
+// TestHostTCPPathDropsTags has a switch drop what has a tag: the connection goes on without, and asks now and then.
+func TestHostTCPPathDropsTags(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, 20, asm.Word), // __sk_buff.vlan_present
+		asm.Mov.Imm(asm.R0, -1),                   // TCX_NEXT
+		asm.JEq.Imm(asm.R2, 0, "end"),
+		asm.Mov.Imm(asm.R0, 2), // TCX_DROP
+		asm.Return().WithSymbol("end"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	if err := b.s1.Do(func() error {
+		l, err := link.AttachTCX(link.TCXOptions{Interface: b.up.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.start(b.h1)
+	b.start(b.h2)
+	server := b.serve(b.h2, 5201)
+	began := time.Now()
+	c := b.dial(b.h1, "10.0.0.2:5201")
+	send(c)
+	const enough = 30_000_000
+	if !within(patience, func() bool { return server.got.Load() > enough }) {
+		t.Fatalf("%d bytes arrived", server.got.Load())
+	}
+	took := time.Since(began)
+	s := b.await(b.h1, "the connection is there", func(s *tcp.Status) bool { return len(s.Flows) == 1 })
+	t.Logf("%d bytes in %v, %.1f Mbit/s; %d tags", enough, took, 8*enough/took.Seconds()/1e6, s.Flows[0].Tags)
+	if f := &s.Flows[0]; f.State != tcp.FlowProbing || f.AgeNS != nil || f.Tags < 1 || f.Tags > 2+uint64(took.Seconds()) || s.Counts.Tagged != s.Counts.Probes {
+		t.Errorf("%+v, %+v", *f, s.Counts)
+	}
+}
+
+// TestHostTCPOthers has connections with hosts that are not authorised be as they would be without csig.
+func TestHostTCPOthers(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	exits(t, 0, b.h1.node.Command("ip", "address", "add", "10.0.0.3/24", "dev", "eth0"))
+	exits(t, 0, b.h2.node.Command("ip", "neighbour", "add", "10.0.0.3", "lladdr", b.h1.nic.MAC.String(), "dev", "eth0", "nud", "permanent"))
+	b.giveRoom()
+	b.text = strings.Replace(b.text, "10.0.0.1, tcp: {to: [10.0.0.0/24]}", "10.0.0.1, tcp: {to: [10.0.0.0/24], ports: [5201, 6000-6001]}", 1)
+	b.text = strings.Replace(b.text, "10.0.0.2, tcp: {to: [10.0.0.0/24]}", "10.0.0.2, tcp: {to: [10.0.0.1/32]}", 1)
+	b.start(b.h1)
+	b.start(b.h2)
+	at1, at2 := b.watch(b.h1), b.watch(b.h2)
+	b.serve(b.h2, 5201)
+	b.serve(b.h2, 5202)
+	one := b.dial(b.h1, "10.0.0.2:5201") // both ends list each other
+	send(one)
+	send(b.dial(b.h1, "10.0.0.2:5202")) // h1 does not list the port
+	if err := b.h1.node.Do(func() error {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 3)}, Timeout: patience}).Dial("tcp", "10.0.0.2:5201") // h2 does not list this address
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+			send(c)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.await(b.h1, "the one connection has tags", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Tags > 100 })
+	s := b.await(b.h2, "it has them at the server, too", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Remote == one.LocalAddr().String() })
+	if f := s.Flows[0]; f.Opened != "remote" || f.Peer != "h1" || len(f.Received) == 0 || f.Sent == 0 {
+		t.Errorf("%+v", f)
+	}
+	if !within(patience, func() bool {
+		return slices.ContainsFunc(at2(), func(p tcpPacket) bool { return p.dport == 5202 && p.payload > 0 }) && slices.ContainsFunc(at2(), func(p tcpPacket) bool { return p.src == "10.0.0.3" && p.payload > 0 })
+	}) {
+		t.Error("nothing came of the others")
+	}
+	for _, p := range at2() {
+		switch {
+		case p.dport == 5202 && (p.tag || p.csig != nil):
+			t.Fatalf("to a port that is not listed: %+v", p)
+		case p.src == "10.0.0.3" && (p.tag || p.csig != nil && p.flags&2 == 0):
+			t.Fatalf("from a host that is not listed: %+v", p)
+		}
+	}
+	for _, p := range at1() {
+		if (p.sport == 5202 || p.dst == "10.0.0.3") && (p.tag || p.csig != nil) {
+			t.Fatalf("to a host that is not listed: %+v", p)
+		}
+	}
+}
+
+// TestHostTCPIPv6 has connections of IPv6 carry tags.
+func TestHostTCPIPv6(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.text = strings.NewReplacer("10.0.0.1,", `"fd00::1",`, "10.0.0.2,", `"fd00::2",`, "10.0.0.0/24", `"fd00::/64"`).Replace(b.text)
+	for _, h := range []*tcpHost{b.h1, b.h2} {
+		exits(t, 0, h.node.Command("sysctl", "-w", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.eth0.disable_ipv6=0"))
+		h.address = "fd00::" + h.name[1:]
+		exits(t, 0, h.node.Command("ip", "address", "add", h.address+"/64", "dev", "eth0", "nodad"))
+	}
+	exits(t, 0, b.h1.node.Command("ip", "neighbour", "add", "fd00::2", "lladdr", b.h2.nic.MAC.String(), "dev", "eth0", "nud", "permanent"))
+	exits(t, 0, b.h2.node.Command("ip", "neighbour", "add", "fd00::1", "lladdr", b.h1.nic.MAC.String(), "dev", "eth0", "nud", "permanent"))
+	for _, h := range []*tcpHost{b.h1, b.h2} { // what the refusal says to do is enough
+		out := exits(t, 1, h.node.Command(csig, "host", "run", "-i", b.file(h), "--socket", b.socket(h)))
+		_, line, _ := strings.Cut(out, "ip -6 ")
+		line, _, found := strings.Cut(line, ";")
+		if !found {
+			t.Fatalf("the refusal has no command:\n%s", out)
+		}
+		exits(t, 0, h.node.Command("ip", append([]string{"-6"}, strings.Fields(line)...)...))
+	}
+	b.start(b.h1)
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	send(b.dial(b.h1, "[fd00::2]:5201"))
+	b.await(b.h1, "the connection has tags", func(s *tcp.Status) bool {
+		return len(s.Flows) == 1 && s.Flows[0].Remote == "[fd00::2]:5201" && s.Flows[0].Peer == "h2" && s.Flows[0].State == tcp.FlowTagged && len(s.Flows[0].Learned) == 2
+	})
+}
+
+// TestHostTCPManyConnections opens and closes a thousand connections, of which nothing may be left.
+func TestHostTCPManyConnections(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.start(b.h1)
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	const many = 1000
+	for range many {
+		c := b.dial(b.h1, "10.0.0.2:5201")
+		if _, err := c.Write([]byte("request")); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	for _, h := range []*tcpHost{b.h1, b.h2} {
+		if s := b.await(h, "no connection is left", func(s *tcp.Status) bool { return len(s.Flows) == 0 }); s.Counts.Connections != many || s.Counts.Failed != 0 {
+			t.Errorf("%s: %+v", h.name, s.Counts)
+		}
+	}
+}
+
+// TestHostTCPInterfaceComesBack removes the interface, and makes it again.
+func TestHostTCPInterfaceComesBack(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}", "tcp: {to: [10.9.0.0/24]}", 1)
+	add := func() {
+		exits(t, 0, b.h1.node.Command("ip", "link", "add", "extra", "mtu", "1504", "type", "veth", "peer", "name", "other"))
+		exits(t, 0, b.h1.node.Command("ip", "link", "set", "dev", "extra", "up"))
+		exits(t, 0, b.h1.node.Command("ip", "route", "add", "10.9.0.0/24", "dev", "extra", "mtu", "1500"))
+	}
+	add()
+	file := b.file(b.h1)
+	text := strings.Replace(string(readFile(t, file)), "interface: eth0", "interface: extra", 1)
+	writeFile(t, file, []byte(text))
+	b.h1.run = launchIn(t, b.h1.node.Command(csig, "host", "run", "-i", file, "--socket", b.socket(b.h1)), b.socket(b.h1))
+	b.await(b.h1, "it runs", func(s *tcp.Status) bool { return s.Trouble == "" })
+	exits(t, 0, b.h1.node.Command("ip", "link", "del", "extra"))
+	b.await(b.h1, "the interface is missed", func(s *tcp.Status) bool { return s.Trouble != "" })
+	add()
+	b.await(b.h1, "it is back", func(s *tcp.Status) bool { return s.Trouble == "" })
+	var index int
+	if err := b.h1.node.Do(func() error {
+		i, err := net.InterfaceByName("extra")
+		if err == nil {
+			index = i.Index
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if in, out, _ := programsAt(t, b.h1.node, index, "/sys/fs/cgroup/unified"); in != 1 || out != 1 {
+		t.Errorf("%d programs at ingress, %d at egress", in, out)
+	}
+}
+
+// TestHostTCPHostileOptions sends options that no csig sends, and lies, into a connection: they are counted, and it goes on.
+func TestHostTCPHostileOptions(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.start(b.h1)
+	b.start(b.h2)
+	server := b.serve(b.h2, 5201)
+	at1 := b.watch(b.h1)
+	c := b.dial(b.h1, "10.0.0.2:5201")
+	if _, err := c.Write([]byte("request")); err != nil {
+		t.Fatal(err)
+	}
+	var last *tcpPacket // an ACK, which is current while nothing is sent
+	if !within(patience, func() bool {
+		all := at1()
+		i := slices.IndexFunc(all, func(p tcpPacket) bool { return p.sport == 5201 && p.flags == 0x10 && p.payload == 0 })
+		if i >= 0 {
+			last = &all[len(all)-1]
+		}
+		return i >= 0
+	}) {
+		t.Fatal("no ACK came")
+	}
+	before := b.await(b.h1, "it knows the connection", func(s *tcp.Status) bool { return len(s.Flows) == 1 })
+	var out *packets.Socket
+	if err := b.h2.node.Do(func() (err error) {
+		out, err = packets.OpenSender(b.h2.nic.Index())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	for _, o := range []struct {
+		option string
+		bad    bool
+	}{
+		{"\xfd\x06\xc5\x16\xef\xfe", true},                         // T 7
+		{"\xfd\x06\xc5\x16\x5f\xfe", true},                         // T 2, which the profile has not
+		{"\xfd\x05\xc5\x16\x00\x01", true},                         // a byte short
+		{"\xfd\x0a\xc5\x16\x1f\x7e\x1f\x7e\x1f\x7e\x01\x01", true}, // too long
+		{"\xfd\x06\xc5\x17\x1f\x7e", false},                        // another experiment's
+		{"\xfd\x04\xc5\x16\x01\x01", false},                        // as in a SYN
+		{"\xfd\x06\xc5\x16\x00\x00", false},                        // S 0 of locator 0: a lie, which is only shown
+		{"\xfd\x06\xc5\x16\x2f\xff", false},                        // S 31 of no locator that may be
+	} {
+		frame := forge(last.frame, o.option)
+		malformed := before.Counts.Malformed
+		if err := out.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+		if o.bad {
+			before = b.await(b.h1, fmt.Sprintf("%q is counted", o.option), func(s *tcp.Status) bool { return s.Counts.Malformed == malformed+1 })
+		}
+	}
+	s := b.await(b.h1, "the lies are there", func(s *tcp.Status) bool {
+		return s.Counts.Received >= before.Counts.Received+2 && len(s.Flows) == 1 && len(s.Flows[0].Learned) > 0
+	})
+	if s.Counts.Malformed != before.Counts.Malformed {
+		t.Errorf("malformed: %d, want %d", s.Counts.Malformed, before.Counts.Malformed)
+	}
+	got := server.got.Load()
+	if _, err := c.Write(make([]byte, 1_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	if !within(patience, func() bool { return server.got.Load() == got+1_000_000 }) {
+		t.Error("the connection does not go on")
+	}
+}
+
+// forge has an ACK without a tag carry an option, and nothing else, with its checksums right.
+func forge(frame []byte, option string) []byte {
+	if binary.BigEndian.Uint16(frame[12:]) == 0x88a8 {
+		frame = slices.Concat(frame[:12], frame[16:])
+	}
+	for len(option)%4 != 0 {
+		option += "\x01"
+	}
+	old := frame[14+20 : 14+40]
+	// With timestamps the kernel drops what has none: they stay.
+	stamps := ""
+	if o := frame[14+40:]; frame[14+20+12]>>4 >= 8 {
+		i := strings.Index(string(o), "\x08\x0a")
+		stamps = "\x01\x01" + string(o[i:i+10])
+	}
+	head := slices.Concat(frame[:14+20], old, []byte(stamps), []byte(option))
+	ip, seg := head[14:34], head[34:]
+	binary.BigEndian.PutUint16(ip[2:], uint16(len(head)-14))
+	seg[12] = byte(len(seg)/4) << 4
+	put := func(at []byte, parts ...[]byte) {
+		at[0], at[1] = 0, 0
+		sum := uint32(0)
+		for _, p := range parts {
+			for i := 0; i < len(p); i += 2 {
+				sum += uint32(binary.BigEndian.Uint16(p[i:]))
+			}
+		}
+		for sum>>16 != 0 {
+			sum = sum&0xffff + sum>>16
+		}
+		binary.BigEndian.PutUint16(at, ^uint16(sum))
+	}
+	put(ip[10:12], ip)
+	put(seg[16:18], ip[12:20], []byte{0, 6, byte(len(seg) >> 8), byte(len(seg))}, seg)
+	return head
 }
