@@ -27,7 +27,7 @@ func (k *TCP) Check(m Mapping) {
 	if use, taken := takenOptions[k.Option]; taken {
 		m.WrongValue("option", "253 is for such experiments (RFC 6994)", "option: %d is that of %s", k.Option, use)
 	}
-	if m.Has("to") && len(k.To) == 0 {
+	if m.Has("to") && len(k.To) == 0 && m.r.mistakes() == m.before {
 		m.WrongValue("to", "list the prefixes of the hosts that expect tags", "to: there is none")
 	}
 }

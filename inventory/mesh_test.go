@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,5 +33,31 @@ mesh: {key: {command: [pass, mesh]}, collector: "[2001:db8::7]:9918", tls: {ca: 
 	text, err := Marshal(f)
 	if err != nil || !bytes.Contains(text, []byte("address: \"2001:db8::7\"")) || !bytes.Contains(text, []byte(`collector: "[2001:db8::7]:9918"`)) {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestHostTCP reads which TCP connections of a host have tags, and writes it again.
+func TestHostTCP(t *testing.T) {
+	text := strings.NewReplacer("tpid: 0x9900", "tpid: 0x88a8", "policy:", "vlan_tpids: [0x8100]\npolicy:").Replace(good)
+	f := parse(t, text+`hosts:
+  - {name: "h[1-2]", csig: true, tcp: {to: [10.0.0.0/8, "2001:db8::/32"], ports: [443, 8000-8999], cgroup: /sys/fs/cgroup/web.slice, tag: 1/8, option: 200}}
+  - {name: h3, csig: true, tcp: {to: [10.0.0.0/8]}}
+`)
+	one, _ := f.Host("h2")
+	if got := one.TCP; got == nil || !slices.Equal(got.To, []string{"10.0.0.0/8", "2001:db8::/32"}) || !slices.Equal(got.PortRanges(), [][2]uint16{{443, 443}, {8000, 8999}}) || got.CGroup != "/sys/fs/cgroup/web.slice" || got.Every() != 8 || got.Option != 200 {
+		t.Errorf("%+v", got)
+	}
+	three, _ := f.Host("h3")
+	if got := three.TCP; got == nil || len(got.PortRanges()) != 0 || got.Every() != 1 || got.Option != 253 {
+		t.Errorf("%+v", got)
+	}
+	written, err := Marshal(f)
+	if err != nil || !bytes.Contains(written, []byte("tcp: {to: [10.0.0.0/8], tag: all, option: 253}")) {
+		t.Errorf("%v\n%s", err, written)
+	}
+	with := f.Hash()
+	three.TCP.Tag = "1/2"
+	if f.Hash() == with {
+		t.Error("the hash does not have it")
 	}
 }

@@ -48,6 +48,11 @@ const (
 	stage = `{name: stage, bits: 2, values: {tor: 1, spine: 2}}`
 )
 
+// onTCP adds hosts to a fleet whose TPID is that of TCP.
+func onTCP(hosts string) []string {
+	return []string{"tpid: 0x9900", "tpid: 0x88a8", "policy:", "vlan_tpids: [0x8100]\n" + hosts + "\npolicy:"}
+}
+
 func numbers(n int, unit string) string {
 	out := make([]string, n)
 	for i := range out {
@@ -340,6 +345,18 @@ var mistakes = []struct {
 	{"host's address is a name", []string{"", good + "hosts: [{name: h1, address: h1.example.net}]\n"}},
 	{"one address for two hosts", []string{"", good + "hosts: [{name: 'h[1-2]', address: 192.0.2.1}]\n"}},
 	{"two hosts at one address", []string{"", good + "hosts: [{name: h1, address: 192.0.2.1}, {name: h2, address: '::ffff:192.0.2.1'}]\n"}},
+	{"TCP with another TPID", []string{"", good + "hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8]}}]\n"}},
+	{"TCP of a host without CSIG", onTCP("hosts: [{name: h1, tcp: {to: [10.0.0.0/8]}}]")},
+	{"TCP to nobody", onTCP("hosts: [{name: h1, csig: true, tcp: {ports: [443]}}]")},
+	{"TCP to an empty list", onTCP("hosts: [{name: h1, csig: true, tcp: {to: []}}]")},
+	{"TCP to what is no prefix", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.7]}}]")},
+	{"TCP to a prefix with bits behind it", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.7/24]}}]")},
+	{"TCP to a mapped prefix", onTCP("hosts: [{name: h1, csig: true, tcp: {to: ['::ffff:10.0.0.0/104']}}]")},
+	{"TCP with ports backwards", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], ports: [443, 9000-8000]}}]")},
+	{"TCP with a share above all", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], tag: 2/1}}]")},
+	{"TCP with the option of another RFC", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], option: 172}}]")},
+	{"TCP with an option of the kernel", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], option: 8}}]")},
+	{"TCP of a control group without its path", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], cgroup: system.slice}}]")},
 	{"host on the right is a slip", []string{"", good + "hosts: [h1, gpu-1]\nlinks: ['s1:swp3 - gup-1']\n"}},
 	{"ovs without a bridge", onS2("platform: ovs")},
 	{"ovs without a bridge, by a group", []string{"    platform: linux\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "    groups: ovs\n    ports:\n      - {name: swp1, speed: 10G, lm: {stage: spine", "devices:\n", "groups:\n  ovs: {platform: ovs, management: {daemon: {socket: /run/a.sock}}}\ndevices:\n"}},
