@@ -163,3 +163,54 @@ local function register_mesh()
 end
 mesh.prefs_changed = register_mesh
 register_mesh()
+
+-- The TCP option that reflects tags (docs/hosts.md): a kind for experiments with ExID 0xC516 (RFC 6994), or a
+-- domain's own kind. In SYNs there is no tag in it.
+local option = Proto("csig_option", "Congestion Signaling Reflection")
+local o = option.fields
+o.kind   = ProtoField.uint8("csig_option.kind", "Kind", base.DEC)
+o.length = ProtoField.uint8("csig_option.length", "Length", base.DEC)
+o.exid   = ProtoField.uint16("csig_option.exid", "ExID", base.HEX)
+
+option.prefs.kind = Pref.uint("TCP option", 253, "Kind of the option")
+
+local tcp_options = Field.new("tcp.options")
+
+-- add_option shows one option, from its kind on.
+local function add_option(root, tvb, pinfo)
+  local kind, size = tvb(0, 1):uint(), tvb:len()
+  local head = (kind == 253 or kind == 254) and 4 or 2
+  if size ~= head and size ~= head + 2 then return end
+  if head == 4 and tvb(2, 2):uint() ~= 0xc516 then return end
+  local tree = root:add(option, tvb())
+  tree:add(o.kind, tvb(0, 1))
+  tree:add(o.length, tvb(1, 1))
+  if head == 4 then tree:add(o.exid, tvb(2, 2)) end
+  if size == head then
+    tree:append_text(", asked for")
+    return
+  end
+  local tag = tree:add(csig, tvb(head, 2))
+  local t, s, lm = add_compact(tag, tvb(head, 2):tvb(), csig.prefs.layout == 2)
+  tree:append_text(string.format(", %s S=%d LM=%d", signals[t] or ("T=" .. t), s, lm))
+  pinfo.cols.info:append(string.format(" reflects %s S=%d LM=%d", signals[t] or ("T=" .. t), s, lm))
+end
+
+function option.dissector(_, pinfo, root)
+  for _, field in ipairs({ tcp_options() }) do
+    local all, at = field.range, 0
+    while at < all:len() do
+      local kind = all(at, 1):uint()
+      if kind == 0 then break end
+      local size = 1
+      if kind ~= 1 then
+        if at + 2 > all:len() then break end
+        size = all(at + 1, 1):uint()
+        if size < 2 or at + size > all:len() then break end
+        if kind == option.prefs.kind then add_option(root, all(at, size):tvb(), pinfo) end
+      end
+      at = at + size
+    end
+  end
+end
+register_postdissector(option)
