@@ -86,7 +86,7 @@ func hostCheckText(c *tcp.Check, columns int) string {
 		}
 		b.WriteString(wrap(fmt.Sprintf("%s  %s: %s", word, p.Name, p.Reason), columns, 4))
 		if p.Next != "" {
-			b.WriteString("    " + wrap(p.Next, max(columns-4, 0), 4))
+			b.WriteString("    " + p.Next + "\n") // whole: it may be a command to type
 		}
 	}
 	b.WriteByte('\n')

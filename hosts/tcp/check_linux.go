@@ -49,6 +49,9 @@ func (p *probes) check(cfg *Config) *Check {
 		one := Part{Name: name, OK: err == nil, Needed: needed, Reason: ok}
 		if err != nil {
 			one.Reason, one.Next = err.Error(), next
+			if room := (*noRoomError)(nil); errors.As(err, &room) {
+				one.Reason, one.Next = room.reason, room.next
+			}
 			c.OK = c.OK && !needed
 		}
 		c.Parts = append(c.Parts, one)

@@ -108,6 +108,9 @@ func TestCheck(t *testing.T) {
 				return nil
 			}
 		}, false, "room to 10.0.0.0/24: no → "},
+		{"room of a route", func(p *probes) {
+			p.room = func(netip.Prefix, netlink.Link) error { return &noRoomError{"too long", "ip route"} }
+		}, false, "room to 10.0.0.0/24: too long → ip route; room to fd00::/64: too long → ip route"},
 		{"a route", func(p *probes) { p.room = func(netip.Prefix, netlink.Link) error { return errNoRoute } }, true, "room to 10.0.0.0/24: no route → ; room to fd00::/64: no route → "},
 	} {
 		t.Run(row.name, func(t *testing.T) {

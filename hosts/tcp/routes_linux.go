@@ -114,6 +114,11 @@ func changeLine(r *netlink.Route, dst netip.Prefix, dev string, mtu int) string 
 // errNoRoute is that nothing goes to a prefix out of the interface.
 var errNoRoute = errors.New("no route")
 
+// noRoomError is that a route leaves a tag no room.
+type noRoomError struct{ reason, next string }
+
+func (e *noRoomError) Error() string { return e.reason + ": " + e.next }
+
 // refuse reports what a connection with tags would die of: routes whose packets are as long as the interface takes.
 func (cfg *Config) refuse() error {
 	link, err := netlink.LinkByName(cfg.Host.Interface)
@@ -140,7 +145,10 @@ func roomTo(prefix netip.Prefix, link netlink.Link) error {
 	}
 	for _, r := range routes {
 		if r.mtu > has-tagSize {
-			return fmt.Errorf("packets of the route %s have up to %d bytes, and with a tag %d more than the MTU %d of %s leaves: %s; or give %s, and all that is on the path, an MTU of %d", r.to, r.mtu, r.mtu+tagSize-has, has, link.Attrs().Name, r.line, link.Attrs().Name, r.mtu+tagSize)
+			return &noRoomError{
+				reason: fmt.Sprintf("packets of the route %s have up to %d bytes, and with a tag %d more than the MTU %d of %s", r.to, r.mtu, r.mtu+tagSize-has, has, link.Attrs().Name),
+				next:   fmt.Sprintf("%s; or give %s, and all that is on the path, an MTU of %d, and the route mtu %d", r.line, link.Attrs().Name, r.mtu+tagSize, r.mtu),
+			}
 		}
 	}
 	return nil

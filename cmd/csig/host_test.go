@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/hosts/tcp"
+)
+
+// TestHostStatusText has connections of every kind as a table.
+func TestHostStatusText(t *testing.T) {
+	age := (76 * time.Millisecond).Nanoseconds()
+	s := &tcp.Status{Host: "h1", Interface: "eth0", Flows: []tcp.Flow{
+		{Local: "10.0.0.1:40000", Remote: "10.0.0.2:443", Peer: "h2", State: tcp.FlowTagged, AgeNS: &age, Learned: []tcp.Reading{
+			{Signal: "abw", S: 17, Range: "3.55–4.5 Mbit/s", LM: 5, Ports: []string{"s1:up"}, AgeNS: age},
+			{T: 1, Signal: "abwc", S: 9, Range: "1–1.5 %", LM: 6, Ports: []string{"s1:a", "s2:b"}, AgeNS: age},
+		}},
+		{Local: "10.0.0.1:40001", Remote: "10.0.0.9:443", State: tcp.FlowProbing, AgeNS: &age, Learned: []tcp.Reading{
+			{Signal: "abw", S: 31, LM: 126, Range: "9 Gbit/s and above", Note: "none"}, {T: 1, Signal: "abwc", LM: 125, Range: "0", Note: "stale"}, {T: 1, Signal: "abwc", LM: 99, Range: "0"},
+		}},
+		{Local: "10.0.0.1:40002", Remote: "10.0.0.9:444", State: tcp.FlowProbing},
+	}}
+	want := `host h1 at eth0: 3 connections with a peer that reflects tags, 1 of them with tags now
+
+LOCAL           REMOTE        PEER  STATE    SIGNAL  S   LEFT                BOTTLENECK                      AGE
+10.0.0.1:40000  10.0.0.2:443  h2    tagged   abw     17  3.55–4.5 Mbit/s     s1:up                           76ms
+10.0.0.1:40000  10.0.0.2:443  h2    tagged   abwc    9   1–1.5 %             s1:a or s2:b                    76ms
+10.0.0.1:40001  10.0.0.9:443  -     probing  abw     31  9 Gbit/s and above  none: no port replaced the tag  0s
+10.0.0.1:40001  10.0.0.9:443  -     probing  abwc    0   0                   stale: the port's agent is gone 0s
+10.0.0.1:40001  10.0.0.9:443  -     probing  abwc    0   0                   locator 99, of no port on the way  0s
+10.0.0.1:40002  10.0.0.9:444  -     probing  -       -   -                   -                               -
+`
+	squeeze := func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+		}
+		return strings.Join(lines, "\n")
+	}
+	if got := hostStatusText(s, 120); squeeze(got) != squeeze(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	s.Trouble, s.More = "eth0 is gone", true
+	got := hostStatusText(s, 120)
+	for _, line := range []string{"no connection has tags: eth0 is gone\n", "There are more than the 3 connections that are shown.\n"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("there is no line %q:\n%s", line, got)
+		}
+	}
+}
+
+// TestHostCheckText has a line for each part, and what to do below it.
+func TestHostCheckText(t *testing.T) {
+	c := &tcp.Check{Parts: []tcp.Part{
+		{Name: "rights", OK: true, Needed: true, Reason: "this process may load BPF programs"},
+		{Name: "tcx", Needed: true, Reason: "Linux 6.1.0 has no tcx", Next: "use Linux 6.6 or newer"},
+		{Name: "gro", Reason: "there is no CONFIG_VLAN_8021Q", Next: "use a kernel with it"},
+	}}
+	want := `ok  rights: this process may load BPF programs
+no  tcx: Linux 6.1.0 has no tcx
+    use Linux 6.6 or newer
+--  gro: there is no CONFIG_VLAN_8021Q
+    use a kernel with it
+
+csig host run does not work here: 1 part missing.
+`
+	if got := hostCheckText(c, 80); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	c.Parts = c.Parts[:1]
+	if got := hostCheckText(c, 80); !strings.HasSuffix(got, "\n\ncsig host run works here.\n") {
+		t.Errorf("got:\n%s", got)
+	}
+}
