@@ -5,6 +5,8 @@
 //
 // Compile makes the objects of a profile, Changes what leads from one set of objects to
 // another, and Record writes that in the format of sairedis recordings, which saiplayer reads.
-// csig reaches no switch this way: no public program between it and a switch writes these
-// objects. docs/sai.md says what an operator can do with them. Nothing here ran on hardware.
+// Live carries it out on a SONiC switch, through the socket at which orchagent's libsairedis
+// serves SAI to other processes (sonic-net/sonic-sairedis lib/ServerSai.cpp); Driver stands for a switch
+// that csig does not reach. docs/sai.md says what an operator can do with them, saitest what was read and what is
+// assumed of orchagent. Nothing here ran on hardware.
 package sai
