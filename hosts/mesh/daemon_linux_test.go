@@ -68,7 +68,9 @@ func TestCertificates(t *testing.T) {
 	go func() { ended <- s.Run(ctx) }()
 	defer func() {
 		stop()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	}()
 	over := api.TLSFiles{CA: ours.CA}
 	over.Cert, over.Key = ours.Expire("former")
