@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/hosts/tcp"
@@ -601,11 +602,10 @@ func TestHostTCPPeerKilled(t *testing.T) {
 	})
 }
 
-// TestHostTCPPathDropsTags has a switch drop what has a tag: the connection goes on without, and asks now and then.
-func TestHostTCPPathDropsTags(t *testing.T) {
-	t.Parallel()
-	b := newTCPBed(t)
-	b.giveRoom()
+// dropTags has the first switch drop what has a tag, until the test ends or the link is closed.
+func (b *tcpBed) dropTags() (drops link.Link) {
+	t := b.t
+	t.Helper()
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, 20, asm.Word), // __sk_buff.vlan_present
 		asm.Mov.Imm(asm.R0, -1),                   // TCX_NEXT
@@ -618,14 +618,24 @@ func TestHostTCPPathDropsTags(t *testing.T) {
 	}
 	defer prog.Close()
 	if err := b.s1.Do(func() error {
-		l, err := link.AttachTCX(link.TCXOptions{Interface: b.up.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
+		var err error
+		drops, err = link.AttachTCX(link.TCXOptions{Interface: b.up.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
 		if err == nil {
-			t.Cleanup(func() { l.Close() })
+			t.Cleanup(func() { drops.Close() })
 		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return drops
+}
+
+// TestHostTCPPathDropsTags has a switch drop what has a tag: the connection goes on without, and asks now and then.
+func TestHostTCPPathDropsTags(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.dropTags()
 	b.start(b.h1)
 	b.start(b.h2)
 	server := b.serve(b.h2, 5201)
@@ -889,4 +899,77 @@ func forge(frame []byte, option string) []byte {
 	put(ip[10:12], ip)
 	put(seg[16:18], ip[12:20], []byte{0, 6, byte(len(seg) >> 8), byte(len(seg))}, seg)
 	return head
+}
+
+// TestLongHostTCPGoodput compares what a connection gets with csig on both hosts, with a path that drops tags, and with a
+// peer whose csig was killed, with what it gets without csig, in turns. All are under cubic, whose queue is the cable's.
+func TestLongHostTCPGoodput(t *testing.T) {
+	b := newTCPBed(t)
+	b.giveRoom()
+	server := b.serve(b.h2, 5201)
+	run := func(before, during func()) float64 {
+		before()
+		var c net.Conn
+		if err := b.h1.node.Do(func() (err error) {
+			d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) (err error) {
+				failed := c.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
+				return errors.Join(err, failed)
+			}}
+			c, err = d.Dial("tcp", "10.0.0.2:5201")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		send(c)
+		during()
+		got, began := server.got.Load(), time.Now()
+		time.Sleep(4 * time.Second) // for so long is measured
+		return float64(server.got.Load()-got) * 8 / time.Since(began).Seconds() / 1e6
+	}
+	end := func() {
+		for _, h := range []*tcpHost{b.h1, b.h2} {
+			if h.run != nil {
+				h.kill()
+			}
+			h.run = nil
+		}
+	}
+	both := func() { b.start(b.h1); b.start(b.h2) }
+	nothing := func() {}
+	var drops link.Link
+	cases := []struct {
+		name           string
+		before, during func()
+	}{
+		{"tags", both, nothing},
+		{"the path drops tags", func() { both(); drops = b.dropTags() }, nothing},
+		{"the peer's csig is killed", both, func() {
+			b.await(b.h1, "the connection has tags", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].State == tcp.FlowTagged })
+			b.h2.kill()
+			b.h2.run = nil
+		}},
+	}
+	ratios := make([][]float64, len(cases))
+	for range 5 {
+		for i, c := range cases {
+			without := run(nothing, nothing)
+			with := run(c.before, c.during)
+			end()
+			if drops != nil {
+				drops.Close()
+				drops = nil
+			}
+			ratios[i] = append(ratios[i], with/without)
+			t.Logf("%s: %.1f Mbit/s, without csig %.1f", c.name, with, without)
+		}
+	}
+	for i, c := range cases {
+		slices.Sort(ratios[i])
+		median := ratios[i][len(ratios[i])/2]
+		t.Logf("%s: %.3f of what it is without csig (%.3f)", c.name, median, ratios[i])
+		if median < 0.9 {
+			t.Errorf("%s: %.3f of what it is without csig", c.name, median)
+		}
+	}
 }

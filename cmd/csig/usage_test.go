@@ -265,7 +265,7 @@ func TestUnitsOfJSON(t *testing.T) {
 // Every command with a result prints it as JSON, too.
 func TestJSONEverywhere(t *testing.T) {
 	without := map[string]string{
-		"csig agent": "runs until it is ended", "csig mesh run": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON", "csig mesh histograms": "is JSON",
+		"csig agent": "runs until it is ended", "csig host run": "runs until it is ended", "csig mesh run": "runs until it is ended", "csig help": "a page", "csig inventory schema": "is JSON", "csig mesh histograms": "is JSON",
 	}
 	eachCommand(newRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil && cmd.Name() != "qualify" || strings.HasPrefix(cmd.CommandPath(), "csig completion") {
