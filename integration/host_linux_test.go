@@ -275,6 +275,7 @@ type tcpPacket struct {
 	at       time.Time
 	frame    []byte
 	csig     []byte // the option behind kind and length, nil where there is none
+	own      []byte // the same of kind 200
 	options  int    // bytes of all
 }
 
@@ -314,6 +315,8 @@ func decode(f []byte) (p tcpPacket, ok bool) {
 			return p, false
 		case o[0] == 253 && o[1] >= 4 && binary.BigEndian.Uint16(o[2:]) == 0xc516:
 			p.csig = slices.Clone(o[2:o[1]])
+		case o[0] == 200:
+			p.own = slices.Clone(o[2:o[1]])
 		}
 		o = o[o[1]:]
 	}
@@ -600,6 +603,55 @@ func TestHostTCPPeerKilled(t *testing.T) {
 	b.await(b.h1, "a new connection has tags", func(s *tcp.Status) bool {
 		return slices.ContainsFunc(s.Flows, func(f tcp.Flow) bool { return f.Local == c.LocalAddr().String() && f.State == tcp.FlowTagged })
 	})
+	// The sender's own csig is killed, and comes again: the peer still tags its ACKs for a moment.
+	b.h1.kill()
+	before = server.got.Load()
+	if !within(patience, func() bool { return server.got.Load() > before+20_000_000 }) {
+		t.Fatalf("%d bytes arrived after the sender's csig was killed", server.got.Load()-before)
+	}
+	b.start(b.h1)
+	again := b.dial(b.h1, "10.0.0.2:5201")
+	send(again)
+	b.await(b.h1, "a connection after the restart has tags", func(s *tcp.Status) bool {
+		return len(s.Flows) == 1 && s.Flows[0].Local == again.LocalAddr().String() && s.Flows[0].State == tcp.FlowTagged
+	})
+}
+
+// TestHostTCPShare has one frame in eight carry a tag, and the option have a kind of the domain's own.
+func TestHostTCPShare(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.text = strings.ReplaceAll(b.text, "tcp: {to: [10.0.0.0/24]}", "tcp: {to: [10.0.0.0/24], tag: 1/8, option: 200}")
+	b.start(b.h1)
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	at1, at2 := b.watch(b.h1), b.watch(b.h2)
+	send(b.dial(b.h1, "10.0.0.2:5201"))
+	s := b.await(b.h1, "enough frames have a tag", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Tags > 50 })
+	if len(s.Flows[0].Learned) != 2 {
+		t.Errorf("%+v", s.Flows[0])
+	}
+	tagged, data, reflected := 0, 0, 0
+	for _, p := range at2() {
+		if p.payload > 0 {
+			if data++; p.tag {
+				tagged++
+			}
+		}
+	}
+	for _, p := range at1() {
+		if p.csig != nil {
+			t.Fatalf("an option of kind 253: %+v", p)
+		}
+		if len(p.own) == 2 && p.payload == 0 && p.flags == 0x10 {
+			reflected++
+		}
+	}
+	t.Logf("%d of %d segments have a tag; %d reflections", tagged, data, reflected)
+	if tagged == 0 || tagged > data/4 || reflected == 0 {
+		t.Errorf("%d of %d segments have a tag; %d reflections", tagged, data, reflected)
+	}
 }
 
 // dropTags has the first switch drop what has a tag, until the test ends or the link is closed.

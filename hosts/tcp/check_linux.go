@@ -103,7 +103,7 @@ func (p *probes) check(cfg *Config) *Check {
 	} {
 		missing := err
 		if err == nil && !on[f.name] {
-			missing = fmt.Errorf("%s is off at %s: %s", f.name, cfg.Host.Interface, f.without)
+			missing = fmt.Errorf("off at %s: %s", cfg.Host.Interface, f.without)
 		}
 		add(f.name, false, cfg.Host.Interface+" "+f.does, "ethtool -K "+cfg.Host.Interface+" "+f.name+" on, where the card can", missing)
 	}

@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 		{"a kernel's list", func(p *probes) { p.symbol = func(string) (bool, error) { return false, no } }, true, "gro: no → "},
 		{"an interface", func(p *probes) { p.link = func(string) (netlink.Link, error) { return nil, no } }, false, "interface: eth0: no → ip link"},
 		{"offloads", func(p *probes) { p.features = func(int) (map[string]bool, error) { return nil, nil } }, true,
-			"tx-vlan-stag-hw-insert: is off at eth0 → ethtool -K eth0 tx-vlan-stag-hw-insert on; rx-vlan-stag-hw-parse: is off at eth0 → ethtool -K eth0 rx-vlan-stag-hw-parse on"},
+			"tx-vlan-stag-hw-insert: off at eth0 → ethtool -K eth0 tx-vlan-stag-hw-insert on; rx-vlan-stag-hw-parse: off at eth0 → ethtool -K eth0 rx-vlan-stag-hw-parse on"},
 		{"an answer of the card", func(p *probes) { p.features = func(int) (map[string]bool, error) { return nil, no } }, true, "tx-vlan-stag-hw-insert: no → ; rx-vlan-stag-hw-parse: no → "},
 		{"room", func(p *probes) {
 			p.room = func(to netip.Prefix, _ netlink.Link) error {
