@@ -131,7 +131,12 @@ var thisMachine = probes{
 		return unix.ByteSliceToString(u.Release[:])
 	},
 	rights: func() error {
-		return unlessSupported(features.HaveProgramType(ebpf.SchedCLS), "this process may not load BPF programs")
+		for _, t := range []ebpf.ProgramType{ebpf.SchedCLS, ebpf.Tracing} {
+			if err := features.HaveProgramType(t); err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // else the programs say so
+				return fmt.Errorf("this process may not load BPF programs: %w", err)
+			}
+		}
+		return nil
 	},
 	tcx: func() error {
 		_, err := link.QueryPrograms(link.QueryOptions{Target: 1, Attach: ebpf.AttachTCXEgress}) // the loopback's
@@ -158,14 +163,6 @@ var thisMachine = probes{
 	link:      netlink.LinkByName,
 	features:  featuresOf,
 	room:      roomTo,
-}
-
-// unlessSupported has an error that is no want of support say what is missing.
-func unlessSupported(err error, missing string) error {
-	if err == nil || errors.Is(err, ebpf.ErrNotSupported) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", missing, err)
 }
 
 // kernelHas reports whether the kernel has a function.
