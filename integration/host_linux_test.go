@@ -628,6 +628,10 @@ func TestHostTCPShare(t *testing.T) {
 	for _, h := range []*tcpHost{b.h1, b.h2} {
 		b.start(h, "setpriv", "--inh-caps=-all", "--bounding-set=-all,+bpf,+net_admin,+perfmon")
 	}
+	exits(t, 0, b.h1.node.Command("setpriv", "--inh-caps=-all", "--bounding-set=-all,+bpf,+net_admin,+perfmon", csig, "host", "check"))
+	if out := exits(t, 1, b.h1.node.Command("setpriv", "--inh-caps=-all", "--bounding-set=-all,+bpf,+net_admin", csig, "host", "check")); !strings.Contains(out, "CAP_PERFMON") {
+		t.Errorf("csig host check without a capability:\n%s", out)
+	}
 	b.serve(b.h2, 5201)
 	at1, at2 := b.watch(b.h1), b.watch(b.h2)
 	send(b.dial(b.h1, "10.0.0.2:5201"))

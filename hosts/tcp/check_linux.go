@@ -90,6 +90,9 @@ func (p *probes) check(cfg *Config) *Check {
 		return c
 	}
 	l, err := p.link(cfg.Host.Interface)
+	if err == nil {
+		err = hasFrames(l)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", cfg.Host.Interface, err)
 	}
@@ -131,7 +134,8 @@ var thisMachine = probes{
 		return unix.ByteSliceToString(u.Release[:])
 	},
 	rights: func() error {
-		for _, t := range []ebpf.ProgramType{ebpf.SchedCLS, ebpf.Tracing} {
+		// The second wants what iterators do, CAP_PERFMON, and nothing of their own.
+		for _, t := range []ebpf.ProgramType{ebpf.SchedCLS, ebpf.Kprobe} {
 			if err := features.HaveProgramType(t); err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // else the programs say so
 				return fmt.Errorf("this process may not load BPF programs: %w", err)
 			}

@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 			symbol: func(string) (bool, error) { return true, nil },
 			cgroup: func(*Config) (string, error) { return "/sys/fs/cgroup", nil },
 			link: func(string) (netlink.Link, error) {
-				return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: 1500}}, nil
+				return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: 1500, EncapType: "ether"}}, nil
 			},
 			features: func(int) (map[string]bool, error) {
 				return map[string]bool{"tx-vlan-stag-hw-insert": true, "rx-vlan-stag-hw-parse": true}, nil
@@ -97,6 +97,11 @@ func TestCheck(t *testing.T) {
 		{"8021q", func(p *probes) { p.symbol = func(string) (bool, error) { return false, nil } }, true, "gro: CONFIG_VLAN_8021Q → rx-vlan-stag-hw-parse"},
 		{"a kernel's list", func(p *probes) { p.symbol = func(string) (bool, error) { return false, no } }, true, "gro: no → "},
 		{"an interface", func(p *probes) { p.link = func(string) (netlink.Link, error) { return nil, no } }, false, "interface: eth0: no → ip link"},
+		{"a tunnel", func(p *probes) {
+			p.link = func(string) (netlink.Link, error) {
+				return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "eth0", EncapType: "none"}}, nil
+			}
+		}, false, "interface: eth0: it has no Ethernet frames (its link is none) → ip link"},
 		{"offloads", func(p *probes) { p.features = func(int) (map[string]bool, error) { return nil, nil } }, true,
 			"tx-vlan-stag-hw-insert: off at eth0 → ethtool -K eth0 tx-vlan-stag-hw-insert on; rx-vlan-stag-hw-parse: off at eth0 → ethtool -K eth0 rx-vlan-stag-hw-parse on"},
 		{"an answer of the card", func(p *probes) { p.features = func(int) (map[string]bool, error) { return nil, no } }, true, "tx-vlan-stag-hw-insert: no → ; rx-vlan-stag-hw-parse: no → "},

@@ -159,7 +159,12 @@ func addressOf(w [4]uint32) netip.Addr {
 
 // attach has the programs run. What is attached first ends last, as the kernel closes the files of a process that is
 // killed in their order: no tag leaves, and no peer is told to send any, when nothing removes those that come.
-func (p *programs) attach(iface int, cgroup string) error {
+func (p *programs) attach(iface int, cgroup string) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.detach())
+		}
+	}()
 	strip, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigStrip, Attach: ebpf.AttachTCXIngress})
 	if err != nil {
 		return fmt.Errorf("attach to tcx ingress: %w", err)

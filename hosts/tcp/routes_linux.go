@@ -119,10 +119,21 @@ type noRoomError struct{ reason, next string }
 
 func (e *noRoomError) Error() string { return e.reason + ": " + e.next }
 
+// hasFrames reports why an interface has no tags: a tunnel's packets are in no Ethernet frames.
+func hasFrames(link netlink.Link) error {
+	if kind := link.Attrs().EncapType; kind != "ether" {
+		return fmt.Errorf("it has no Ethernet frames (its link is %s), and so no tags: name the network card", kind)
+	}
+	return nil
+}
+
 // refuse reports what a connection with tags would die of: routes whose packets are as long as the interface takes.
 func (cfg *Config) refuse() error {
 	link, err := netlink.LinkByName(cfg.Host.Interface)
 	if err != nil {
+		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
+	}
+	if err := hasFrames(link); err != nil {
 		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
 	}
 	for _, text := range cfg.Host.TCP.To {

@@ -61,14 +61,8 @@ func Run(ctx context.Context, cfg RunConfig) error {
 			cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
 		}
 	}()
-	if err := r.programs.attach(iface.Index, cgroup); err != nil {
+	if err := r.begin(iface.Index); err != nil {
 		return err
-	}
-	r.index = iface.Index
-	if cfg.Host.TCP.CGroup == "" {
-		if err := r.programs.listeners(); err != nil {
-			return err
-		}
 	}
 	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "interface": iface.Name, "cgroup": cgroup, "to": cfg.Host.TCP.To}).Info("TCP connections have tags")
 	ended := make(chan error, 1)
@@ -103,6 +97,20 @@ type running struct {
 	trouble  string // why they are at none
 }
 
+// begin attaches the programs to an interface.
+func (r *running) begin(index int) error {
+	err := r.programs.attach(index, r.cgroup)
+	if err == nil && r.cfg.Host.TCP.CGroup == "" {
+		if err = r.programs.listeners(); err != nil {
+			err = errors.Join(err, r.programs.detach())
+		}
+	}
+	if err == nil {
+		r.index = index
+	}
+	return err
+}
+
 // follow attaches the programs again where the interface was removed and is there again.
 func (r *running) follow() {
 	r.mu.Lock()
@@ -117,12 +125,12 @@ func (r *running) follow() {
 	}
 	if err == nil {
 		if err = r.cfg.refuse(); err == nil {
-			err = r.programs.attach(iface.Index, r.cgroup)
+			err = r.begin(iface.Index)
 		}
 	}
 	switch {
 	case err == nil:
-		r.index, r.trouble = iface.Index, ""
+		r.trouble = ""
 		r.cfg.Log.WithField("interface", iface.Name).Info("the interface is there again: TCP connections have tags")
 	case r.trouble != err.Error():
 		r.trouble = err.Error()
