@@ -44,8 +44,11 @@ func TestReading(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := n.reading(7<<13, 0, "h2", true); ok {
-		t.Error("a signal that the profile has not is read")
+	for tci := range 1 << 16 { // a peer may reflect anything
+		r, ok := n.reading(quantize.TCI(tci), 0, "h2", true)
+		if ok != (tci>>13 < 2) || ok && (int(r.T) != tci>>13 || int(r.S) != tci>>7&31 || int(r.LM) != tci&127 || r.Ports == nil) {
+			t.Fatalf("%04x: %v, %+v", tci, ok, r)
+		}
 	}
 }
 
