@@ -6,7 +6,8 @@
 //   - csig_strip, at tcx ingress, removes the tag of what comes in, and keeps the newest of each T.
 //   - csig_reflect, at a control group's sockops, agrees with the peer on a TCP option by SYN and SYN-ACK, sends
 //     the newest tag with every ACK that carries no data, and keeps what the peer reflects.
-//   - csig_list lists the connections for user space.
+//   - csig_listeners, an iterator, has servers that ran before agree, too; csig_list, another one, lists the
+//     connections for user space.
 //
 // The option has the kind of the fleet file, a length as RFC 9293 counts it, ExID 0xC516 where the kind is one
 // for experiments (RFC 6994), and in all but SYNs the tag's two bytes behind its TPID.

@@ -56,11 +56,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	if r.programs, err = cfg.load(); err != nil {
 		return err
 	}
-	defer func() {
-		if err := r.programs.close(); err != nil {
-			cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
-		}
-	}()
+	defer r.end()
 	if err := r.begin(iface.Index); err != nil {
 		return err
 	}
@@ -111,6 +107,16 @@ func (r *running) begin(index int) error {
 	return err
 }
 
+// end ends what runs in the kernel; csig host status has no answer then.
+func (r *running) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.programs.close(); err != nil {
+		r.cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
+	}
+	r.programs = nil
+}
+
 // follow attaches the programs again where the interface was removed and is there again.
 func (r *running) follow() {
 	r.mu.Lock()
@@ -158,7 +164,7 @@ func (r *running) status() (*Status, error) {
 	defer r.mu.Unlock()
 	s := &Status{Format: StatusFormat, Time: time.Now(), Host: r.cfg.Host.Name, Interface: r.cfg.Host.Interface, CGroup: r.cgroup, Since: r.began, Trouble: r.trouble, Flows: []Flow{}}
 	if r.programs == nil {
-		return nil, errors.New("csig host run has not begun")
+		return nil, errors.New("csig host run is ending")
 	}
 	c, err := r.programs.counts()
 	if err != nil {

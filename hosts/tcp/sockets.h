@@ -12,7 +12,6 @@
 #define BPF_LOAD_HDR_OPT_TCP_SYN 1
 
 #define AF_INET 2
-#define AF_INET6 10
 #define SOL_TCP 6
 #define TCP_SAVE_SYN 27
 #define TCP_BPF_SYN_IP 1006

@@ -542,7 +542,7 @@ int csig_listeners(struct bpf_iter__tcp *c)
 /* A connection as user space reads it. */
 struct entry {
 	struct ends ends;
-	u32 state;
+	u32 pad;
 	u64 now;
 	struct flow flow;
 };
@@ -569,7 +569,6 @@ int csig_list(struct bpf_iter__bpf_sk_storage_map *c)
 	}
 	e.ends.remote_port = swap16(sk->__sk_common.skc_dport);
 	e.ends.local_port = sk->__sk_common.skc_num;
-	e.state = sk->__sk_common.skc_state;
 	e.now = bpf_ktime_get_ns();
 	e.flow = *f;
 	bpf_seq_write(c->meta->seq, &e, sizeof e);

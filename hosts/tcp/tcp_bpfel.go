@@ -35,11 +35,11 @@ type tcpEnds struct {
 }
 
 type tcpEntry struct {
-	_     structs.HostLayout
-	Ends  tcpEnds
-	State uint32
-	Now   uint64
-	Flow  tcpFlow
+	_    structs.HostLayout
+	Ends tcpEnds
+	Pad  uint32
+	Now  uint64
+	Flow tcpFlow
 }
 
 type tcpFlow struct {
