@@ -196,23 +196,32 @@ func (b *Browser) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // Eval is the value of an expression of JavaScript.
 func Eval[T any](b *Browser, expression string) T {
 	b.t.Helper()
-	ctx, done := context.WithTimeout(b.ctx, patience)
-	defer done()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	v, err := eval[T](b, expression)
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
 }
 
+func eval[T any](b *Browser, expression string) (T, error) {
+	ctx, done := context.WithTimeout(b.ctx, patience)
+	defer done()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+}
+
 // Await waits until an expression is true. The page's policy lets no text be evaluated in it, so
-// that it is asked again and again.
+// that it is asked again and again. While the browser goes to another page there is no answer, or
+// not all of the page is there yet.
 func (b *Browser) Await(expression string) {
 	b.t.Helper()
 	end := time.Now().Add(patience)
-	for !Eval[bool](b, "Boolean("+expression+")") {
+	for {
+		is, err := eval[bool](b, "Boolean("+expression+")")
+		if is && err == nil {
+			return
+		}
 		if time.Now().After(end) {
-			b.t.Fatalf("%s does not come about; the page:\n%s", expression, Eval[string](b, "document.body.innerText"))
+			b.t.Fatalf("%s does not come about (%v); the page:\n%s", expression, err, Eval[string](b, "document.body.innerText"))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
