@@ -70,7 +70,8 @@ type portAnswer struct {
 	Now     time.Time       `json:"now"`
 	Device  json.RawMessage `json:"device"`
 	Port    json.RawMessage `json:"port"`
-	Most    int             `json:"most"`    // samples that are kept
+	Most    int             `json:"most"`    // samples that are kept of the port alone
+	Older   int             `json:"older"`   // and of the fleet, in larger steps
 	Samples [][]any         `json:"samples"` // after the time that was given; time in ms, load, capacity (null where not measured), S by T (null where none is written)
 	Ranges  ranges          `json:"ranges"`  // of the buckets of the device's profile, as far as they have been written
 	Peer    peer            `json:"peer"`
@@ -90,7 +91,7 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 	a.Ranges, a.Peer = s.board.ranges.of(shown(d.status)), s.board.peer(d, p)
 	samples, columns := p.history.all(), slices.Clone(s.board.past.columns)
 	device, port := d.shownName(), p.name
-	a.Most += len(columns)
+	a.Older = len(columns)
 	for i := len(d.events) - 1; i >= 0; i-- {
 		if e := d.events[i]; e.Port == "" || e.Port == clean(p.name) {
 			a.Events = append(a.Events, e)

@@ -399,6 +399,10 @@ func TestLongFleetTravels(t *testing.T) {
 
 	b.Open(address)
 	b.Await(worst + ` === "leaf1:Ethernet204" && document.body.classList.contains("past")`)
+	b.Open(address + "&from=gpu-1&to=gpu-5")
+	b.Await(`document.getElementById("path").textContent === "Of what is known 1 Gbit/s, at leaf1:Ethernet204. Nothing current is known of spine2:Ethernet8."`)
+	b.Open(address)
+	b.Await(worst + ` === "leaf1:Ethernet204" && document.body.classList.contains("past")`)
 	b.Window(390, 844)
 	b.Await(`document.querySelector("#map svg").getBoundingClientRect().right <= 390`)
 	if wide := webtest.Eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {

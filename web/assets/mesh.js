@@ -23,6 +23,7 @@ export class Mesh {
     this.table = document.getElementById("matrix");
     this.table.addEventListener("click", (e) => this.open(e.target));
     this.table.addEventListener("keydown", (e) => this.move(e));
+    this.table.addEventListener("pointerover", (e) => e.target.i !== undefined && (e.target.title = e.target.getAttribute("aria-label") || ""));
     this.table.addEventListener("focusin", (e) => e.target.matches("td[tabindex]") && this.stopAt(e.target));
     document.getElementById("limits").addEventListener("click", (e) => {
       const pair = e.target.closest("button")?.pair;
@@ -139,7 +140,6 @@ export class Mesh {
     this.stop?.setAttribute("tabindex", -1);
     this.stop = td;
     td.setAttribute("tabindex", 0);
-    td.title = td.getAttribute("aria-label") || "";
   }
 
   move(e) {

@@ -81,11 +81,11 @@ async function fetchNew() {
     return;
   }
   const a = await r.json();
-  if (last === newest()) samples = samples.concat(a.samples).slice(-a.most);
+  if (last === newest()) samples = samples.concat(a.samples).slice(-a.most - a.older);
   events = a.events;
   ranges = a.ranges;
   neighbour(a.peer);
-  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples of at most ${a.most}, since ${time(samples[0][0])}.` : "");
+  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples of at most ${a.most + a.older}, since ${time(samples[0][0])}.` : "");
   if (JSON.stringify(events) !== shownEvents) {
     shownEvents = JSON.stringify(events);
     document.getElementById("events").replaceChildren(...events.map((e) => el("tr", {}, el("th", { scope: "row" }, time(Date.parse(e.time), 1)), ...[e.port || "the switch", e.what, e.from || "–", e.to || "–", e.reason].map((text) => el("td", {}, text)))));
