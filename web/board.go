@@ -137,10 +137,10 @@ func (b *board) follow(ctx context.Context) {
 	for {
 		b.renew(ctx, &all)
 		b.silence(time.Now())
-		b.remember(time.Now())
 		if vendors.Wait(ctx, lookEvery) != nil {
 			break
 		}
+		b.remember(time.Now()) // the first time after the first looks
 	}
 	all.Wait()
 }
