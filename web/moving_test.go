@@ -128,7 +128,7 @@ func TestLongPictures(t *testing.T) {
 			}
 			whole := fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5`, n)
 			pages := []struct{ name, path, there string }{
-				{"fleet", "/", whole},
+				{"fleet", "/", whole + ` && !document.getElementById("travel").hidden`}, // there is a past
 				{"past", "/?at=", whole + ` && document.body.classList.contains("past")`},
 				{"port", "/port?device=leaf1&port=Ethernet204", `document.querySelector("#load svg")`},
 			}
