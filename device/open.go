@@ -321,7 +321,7 @@ func (o *Opener) Unreached(p *plans.Plan) error {
 			continue
 		}
 		if platform, err := o.Registry.Platform(d.Platform); err == nil && !platform.Reached(d) {
-			return fmt.Errorf("device %s: csig does not reach it, of the platform %s as the fleet file has it: csig plan --commands --device %s prints what a person carries out there ("+docs.SAI+")", d.Name, d.Platform, d.Name)
+			return fmt.Errorf("device %s: csig does not reach it: csig plan --commands --device %s prints what a person carries out there ("+docs.SAI+")", d.Name, d.Name)
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			case unknown != nil:
 				err = unknownPlatform(fleet, dev, unknown)
 			case !p.Reached(dev):
-				return fmt.Errorf("device %s: csig does not reach it, of the platform %s as the fleet file has it, so that an agent has nothing to do: csig plan --commands prints what a person carries out there ("+docs.SAI+")", dev.Name, dev.Platform)
+				return fmt.Errorf("device %s: csig does not reach it, so that an agent has nothing to do: csig plan --commands prints what a person carries out there ("+docs.SAI+")", dev.Name)
 			}
 		}
 	}
