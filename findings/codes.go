@@ -152,6 +152,8 @@ var (
 	MeshNamesIdle   = code("mesh-names-idle", "hosts read less bandwidth at a port than its agent writes")
 	MeshMissesFull  = code("mesh-misses-full", "hosts read more bandwidth than the agent of a port on their way writes")
 	MeshNoAgent     = code("mesh-no-agent", "the agent of a switch between hosts does not answer, or completes no cycle")
+	MeshLoses       = code("mesh-loses", "one in eight probes between hosts is lost, with tags or without")
+	MeshFamilies    = code("mesh-families", "hosts of a mesh have addresses of IPv4 and of IPv6, and do not probe each other")
 	MeshUnwritten   = code("mesh-unwritten", "no switch has written into a probe since the mesh began")
 	MeshHostSilent  = code("mesh-host-silent", "a host of the mesh sends no rows")
 )

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -383,18 +384,24 @@ func (c *meshCollector) status(ctx context.Context) (*mesh.Status, error) {
 
 // ask asks the collector; formats are the answer's own and the one that is wanted.
 func (c *meshCollector) ask(ctx context.Context, path string, to any, formats func() (is, want string)) error {
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, meshWait)
 	defer cancel()
-	client := http.Client{Transport: &c.transport}
+	client := http.Client{Transport: &c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
 		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		if err = errors.Unwrap(err); c.files.Cert == "" {
+		switch err = errors.Unwrap(err); {
+		case errors.Is(err, fs.ErrPermission):
+			err = fmt.Errorf("%w: its socket is for the user alone that it runs as, and for root", err)
+		case errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil:
+			err = fmt.Errorf("it says nothing for %v: look at its process", meshWait)
+		case c.files.Cert == "":
 			err = fmt.Errorf("%w: csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i", err)
-		} else {
+		default:
 			err = c.files.Explain(err, c.transport.TLSClientConfig, mesh.CollectorPeer("mesh: tls: ca", "mesh: tls: server_name"))
 		}
 		return fmt.Errorf("%w at %s: %w", errNoCollector, c.name, err)

@@ -32,7 +32,7 @@ func meshSummary(s *mesh.Status) string {
 func meshText(s *mesh.Status, columns int, matrix bool) string {
 	var b strings.Builder
 	b.WriteString(wrap(meshSummary(s), columns, 2))
-	b.WriteString(wrap(fmt.Sprintf("a host is probed every %v or more, a reading is up to %v old", time.Duration(s.IntervalNS), time.Duration(s.OldestNS)), columns, 2))
+	b.WriteString(wrap(fmt.Sprintf("a host is probed every %v or more, a reading is up to %v old", time.Duration(s.IntervalNS), time.Duration(s.OldestNS).Round(100*time.Millisecond)), columns, 2))
 	for i := range s.Findings {
 		f := &s.Findings[i]
 		if i == 0 {

@@ -209,6 +209,9 @@ func (c *Collector) Add(from string, r *Report) error {
 			until = c.ms(now)
 		}
 		c.hold(i, at.to, at.path, &rec.paths[at.path], until)
+		if gone := slices.Index(States, StateUnreachable); int(rec.paths[at.path].state) == gone && at.state != gone {
+			rec.untagged = history{} // what was lost while it was gone is no loss of the way
+		}
 		if was := rec.paths[at.path]; was.state != is.state || was.s != is.s || was.lm != is.lm || (was.read == 0) != (is.read == 0) {
 			c.changes.add(change{c.ms(now), uint32(i), uint32(at.to), is.lm, uint8(at.path), is.s, is.state, is.read != 0})
 		}
@@ -222,8 +225,11 @@ const longestInterval = time.Hour
 
 // most is how many rows a report has at most.
 func most(interval time.Duration) int {
-	return int(MostRows * max(time.Second, interval) / time.Second)
+	return min(int(MostRows*max(time.Second, interval)/time.Second), mostRows)
 }
+
+// mostRows are in a report at most: what was not sent for a while comes in several. They have less than maxReport bytes.
+const mostRows = 2000
 
 // silent is after how long without rows a host's are unknown.
 func (c *Collector) silent() time.Duration { return 2 * max(time.Second, c.fleet.Mesh.Interval) }

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -280,6 +281,57 @@ func TestUnwritten(t *testing.T) {
 		during(2*long, idle)
 		has(t, c, "with other locators", "mesh-unwritten")
 	})
+}
+
+// TestLossAndFamilies has pairs lose probes with tags and without, and a host with an address of another family.
+func TestLossAndFamilies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(changedFleet(t, `"h[1-4]", csig: true, address: "10.0.[1-4].9"`, `"h[1-3]", csig: true, address: "10.0.[1-3].9"}
+  - {name: h4, csig: true, address: "2001:db8::4"`))
+		c.written = true
+		for range 20 {
+			tell(t, c, func(from, to string) Row {
+				row := idle(from, to)
+				if row.Sent = 8; passes(c, from, to, "leaf1:up") {
+					row.Lost = 1
+				}
+				return row
+			})
+			time.Sleep(time.Second)
+		}
+		has(t, c, "both", "mesh-families", "mesh-loses leaf1:up or spine:down2")
+	})
+}
+
+// TestOneSlowHost has one host whose link is so slow that its readings may be old: findings about others do not wait for it.
+func TestOneSlowHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCollector(testFleet(t))
+		c.written = true
+		for range 60 {
+			tell(t, c, idle)
+			if err := c.Add("h4", &Report{Host: "h4", IntervalNS: time.Hour.Nanoseconds()}); err != nil {
+				t.Fatal(err)
+			}
+			c.Agents(map[string]*api.Status{"leaf1": nil})
+			c.Status()
+			time.Sleep(time.Second)
+		}
+		has(t, c, "after a minute", "mesh-no-agent leaf1")
+	})
+}
+
+// TestLongReports has a host that could send nothing for a while send all it has: it comes in several reports that are taken.
+func TestLongReports(t *testing.T) {
+	name := strings.Repeat("h", 250)
+	r := Report{Format: RowsFormat, Host: name, IntervalNS: 1e12}
+	for range most(time.Minute) {
+		r.Rows = append(r.Rows, Row{To: name, Port: 3, Signal: "abwc", State: StateUnreachable, Read: true, S: 31, LM: 126, AgeNS: 1e13, RTTNS: 1e12, Sent: mostCounted, Lost: mostCounted, Tagged: mostCounted, TaggedLost: mostCounted, Reordered: mostCounted, TwinsReordered: mostCounted, ExtraNS: -1e12})
+	}
+	text, err := json.Marshal(&r)
+	if err != nil || len(text) > maxReport || len(r.Rows) < 1000 {
+		t.Errorf("%d rows have %d bytes, want up to %d: %v", len(r.Rows), len(text), maxReport, err)
+	}
 }
 
 // has wants exactly these findings, as CODE PLACE.

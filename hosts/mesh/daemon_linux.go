@@ -109,7 +109,7 @@ func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 		}
 		rate = speed / 1000
 	}
-	p.Interval, p.Asked = Interval(m.Fleet.Mesh.Interval, len(p.Peers), rate), m.Fleet.Mesh.Interval
+	p.Interval = Interval(m.Fleet.Mesh.Interval, len(p.Peers), rate)
 	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 	if err != nil {
 		return nil, errors.Join(err, sockets.Close())
 	}
-	cfg.Log.WithFields(logrus.Fields{"host": m.Host.Name, "peers": len(p.Peers), "interval": p.Interval.String()}).Info("mesh runs")
+	cfg.Log.WithFields(logrus.Fields{"host": m.Host.Name, "peers": len(p.Peers), "interval": p.Interval.Round(time.Millisecond).String()}).Info("mesh runs")
 	return &membership{m, cfg, sockets, prober}, nil
 }
 
@@ -317,7 +317,7 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 		case err == nil && refused != "":
 			m.cfg.Log.Info("the collector takes the rows again")
 			refused = ""
-		case err != nil && (err.Error() != refused || time.Since(logged) >= time.Minute):
+		case err != nil && (refused == "" || time.Since(logged) >= time.Minute): // reasons may come in turns
 			m.cfg.Log.WithError(err).Warn("the collector does not take the rows")
 			refused, logged = err.Error(), time.Now()
 		}

@@ -75,11 +75,13 @@ func (c *Collector) hold(from, to int, path int, was *found, until int64) {
 	if layout := c.fleet.Profile.Layout; was.lm != layout.LMNone() && was.lm != layout.LMStale() {
 		key.ports = joined(c.ways.between(from, to).writers(nil, sig, was.lm))
 	}
-	for _, m := range []map[histogramKey]*[quantize.NumBuckets]time.Duration{c.histograms.minute, c.histograms.all} {
+	for i, m := range []map[histogramKey]*[quantize.NumBuckets]time.Duration{c.histograms.minute, c.histograms.all} {
 		h := m[key]
 		if h == nil {
 			if len(m) >= mostHistograms {
-				c.histograms.dropped++
+				if i == 0 {
+					c.histograms.dropped++
+				}
 				continue
 			}
 			h = new([quantize.NumBuckets]time.Duration)

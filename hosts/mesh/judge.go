@@ -25,6 +25,9 @@ type Finding struct {
 	Pairs   int            `json:"pairs"`   // that have it; 0 where it is not about pairs
 	Example []string       `json:"example"` // FROM, TO of one
 	Since   time.Time      `json:"since"`   // as far as this collector has seen
+
+	about string        // tells it from others of its code and place
+	wait  time.Duration // for so long it has to last until it is shown
 }
 
 // Place is where it is: "leaf1:swp1", "leaf1", or "leaf1 or leaf2"; "" where that is not known.
@@ -66,7 +69,7 @@ func (c *Collector) Agents(statuses map[string]*api.Status) {
 
 // judge is what is wrong, by what the pairs have found and what agents say.
 func (c *Collector) judge(now time.Time) (out []Finding) {
-	var capable, stale, unreachable, dropped, stripped, late, reordered []pairRef
+	var capable, stale, unreachable, dropped, stripped, late, reordered, losing, mixed []pairRef
 	var writers []*port
 	off := make(map[string][]pairRef) // by the ports that have the locator
 	read := make([]*least, len(c.ways.all)*len(c.signals))
@@ -86,11 +89,13 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 			continue
 		}
 		for j := range c.hosts {
-			rec := c.known(i, j, now)
+			rec, ref := c.known(i, j, now), pairRef{i, j}
+			if i != j && c.prefixes[i].Addr().Is4() != c.prefixes[j].Addr().Is4() {
+				mixed = append(mixed, ref)
+			}
 			if rec == nil {
 				continue
 			}
-			ref := pairRef{i, j}
 			switch States[rec.state()] {
 			case StateUnreachable:
 				unreachable = append(unreachable, ref)
@@ -107,6 +112,9 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 			if rec.reordered.n >= leastTagged && bits.OnesCount64(rec.reordered.bits)*4 >= int(rec.reordered.n) {
 				reordered = append(reordered, ref)
 			}
+			if h := &rec.untagged; States[rec.state()] != StateUnreachable && h.n == 64 && bits.OnesCount64(h.bits) >= 8 {
+				losing = append(losing, ref)
+			}
 			writers = c.readings(ref, rec, now, read, off, writers)
 			if c.stale(i, rec, now) {
 				stale = append(stale, ref)
@@ -121,6 +129,8 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 	const look = "csig qualify proves a switch, csig assess names what is known of its platform"
 	add(findings.MeshUnreachable, findings.Warning, unreachable, fmt.Sprintf("probes without a tag are lost, too: a host or a cable is down, UDP to port %d is filtered, or the hosts have different keys", c.fleet.Mesh.Port))
 	add(findings.MeshDropsTags, findings.Error, dropped, "probes with a tag are lost, and those without arrive; "+look)
+	add(findings.MeshLoses, findings.Warning, losing, "one in eight probes without a tag is lost, or more: a full queue, or a cable or card that damages frames (csig mesh status --matrix has the shares)")
+	add(findings.MeshFamilies, findings.Warning, mixed, "their addresses in the fleet file are of IPv4 and of IPv6, and so they do not probe each other: give all hosts addresses of one")
 	add(findings.MeshStripsTags, findings.Warning, stripped, "tags are taken off on the way: a port strips, or its switch is not set up yet (csig plan)")
 	add(findings.MeshDelaysTags, findings.Warning, late, "probes with a tag are delayed, and those without are not; "+look)
 	add(findings.MeshReorders, findings.Warning, reordered, "probes with a tag and without change places: a hash takes in the tag, or another queue; "+look)
@@ -128,6 +138,7 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 	for _, ports := range slices.Sorted(maps.Keys(off)) {
 		pairs := off[ports]
 		f := c.example(findings.MeshOffPath, findings.Error, pairs, "")
+		f.wait, f.about = c.readAgain(pairs), ports
 		f.Reason = fmt.Sprintf("%s: their tags have the locator of %s, which is on no shortest path between them: a cable is not where the fleet file has it, or a rule is not csig's", pairsText(pairs), ports)
 		out = append(out, f)
 	}
@@ -135,6 +146,7 @@ func (c *Collector) judge(now time.Time) (out []Finding) {
 		out = append(out, Finding{
 			Code: findings.MeshUnwritten, Level: findings.Info, Ports: []string{}, Either: []string{}, Example: []string{},
 			Reason: "no switch has written into a probe yet: the network is idle, or no switch updates tags (csig status there)",
+			wait:   c.readAgain(capable),
 		})
 	}
 	return c.lasting(append(out, c.askAgents(now, capable, read)...), now)
@@ -322,7 +334,7 @@ func (c *Collector) askAgents(now time.Time, capable []pairRef, read []*least) (
 				silent[p.Device] = true
 				out = append(out, Finding{
 					Code: findings.MeshNoAgent, Level: findings.Error, Device: p.Device, Ports: []string{}, Either: []string{}, Example: []string{},
-					Reason: "its agent does not answer, or completes no cycle: look at its process and its log",
+					Reason: "its agent does not answer, or completes no cycle: look at its process and its log", wait: 3*agentsEvery + c.silent(),
 				})
 			}
 			continue
@@ -360,7 +372,7 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	if read != nil && apart(read.s, writes) {
 		f := c.example(findings.MeshNamesIdle, findings.Error, []pairRef{read.first}, fmt.Sprintf("%s: hosts read %s of it, and its agent writes %s: a rule is not as csig wrote it, or another switch has its locator",
 			sig, buckets.FormatRange(read.s), buckets.FormatRange(writes)))
-		f.Device, f.Ports, f.Pairs = p.Device, []string{p.Port}, read.pairs
+		f.Device, f.Ports, f.Pairs, f.wait = p.Device, []string{p.Port}, read.pairs, c.readAgain([]pairRef{read.first})
 		out = append(out, f)
 	}
 	if !c.limits(sig, writes, p) {
@@ -378,7 +390,7 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 	}
 	f := c.example(findings.MeshMissesFull, findings.Error, passed, fmt.Sprintf("%s: its agent writes %s, and none of %s that may pass it reads less than %s: its rules do not hold, or frames go by another way",
 		sig, buckets.FormatRange(writes), pairsText(passed), buckets.FormatRange(best)))
-	f.Device, f.Ports = p.Device, []string{p.Port}
+	f.Device, f.Ports, f.wait = p.Device, []string{p.Port}, c.readAgain(passed)
 	return append(out, f)
 }
 
@@ -386,13 +398,13 @@ func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, r
 func (c *Collector) lasting(list []Finding, now time.Time) (out []Finding) {
 	is := make(map[string]bool)
 	for _, f := range list {
-		key := fmt.Sprint("finds ", f.Code, " ", f.Device, f.Ports)
+		key := fmt.Sprint("finds ", f.Code, " ", f.Device, f.Ports, f.about)
 		is[key] = true
 		if c.since[key].IsZero() {
 			c.since[key] = now
 		}
 		f.Since = c.since[key]
-		if now.Sub(f.Since) >= c.held(f.Code) {
+		if now.Sub(f.Since) >= f.wait {
 			out = append(out, f)
 		}
 	}
@@ -411,12 +423,11 @@ func levelOf(l findings.Level) int {
 	return slices.Index([]findings.Level{findings.Error, findings.Warning, findings.Info}, l)
 }
 
-// held is for how long a finding has to last: where two readings are compared that are not of the same time, as
-// long as a reading may be old.
-func (c *Collector) held(code findings.Code) time.Duration {
-	switch code {
-	case findings.MeshNamesIdle, findings.MeshMissesFull, findings.MeshOffPath, findings.MeshNoAgent, findings.MeshUnwritten:
-		return c.oldestOfAll() + c.silent()
+// readAgain is how long it may take until all paths of pairs were read once more: readings that are not of the same time are
+// compared.
+func (c *Collector) readAgain(pairs []pairRef) (out time.Duration) {
+	for _, ref := range pairs {
+		out = max(out, c.oldest(ref.from))
 	}
-	return 0
+	return out + c.silent()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -24,7 +25,7 @@ const (
 	MostPeers = 63
 
 	lostAfter  = time.Second     // a probe without an answer until then is lost
-	lostInARow = 3               // tagged probes whose twins arrived: the path drops tags
+	lostInARow = 3               // tagged probes whose twins both arrived: the path drops tags, where it loses nothing else
 	tryAgain   = 1 * time.Minute // tags of a pair after they were dropped
 )
 
@@ -63,7 +64,6 @@ type Config struct {
 	Signals  []quantize.Signal // asked for in turn
 	Key      []byte
 	Interval time.Duration // between two trials of a peer
-	Asked    time.Duration // between two trials by a peer, which may probe faster than this host; 0: Interval
 	Packets  Packets
 }
 
@@ -135,7 +135,8 @@ type pair struct {
 	tags    bool           // tagged probes are sent
 	retry   time.Time      // when they are sent again, after they were dropped
 	trials  int            // so far
-	inARow  [Ports + 1]int // tagged probes lost whose twins arrived, by source port and of all
+	inARow  [Ports + 1]int // tagged probes lost whose twins both arrived, by source port and of all
+	loss    loss           // of untagged probes
 	silence int            // trials in a row without an answer
 	newest  newest         // of the peer's probes
 	limit   limit          // of answers to the peer: what others send, or forge, takes none of them
@@ -158,11 +159,8 @@ func NewProber(cfg Config) (*Prober, error) {
 	if len(cfg.Key) < MinKey {
 		return nil, fmt.Errorf("the mesh's key has %d bytes, want %d or more: make one with: head -c 32 /dev/urandom | base64", len(cfg.Key), MinKey)
 	}
-	if cfg.Asked == 0 {
-		cfg.Asked = cfg.Interval
-	}
 	p := &Prober{cfg: cfg, run: uint64(time.Now().UnixNano()), byAddr: make(map[netip.Addr]int)}
-	p.silence = 10 * cfg.Asked * time.Duration(1+len(cfg.Peers)/MostPeers)
+	p.silence = 10 * cfg.Interval * time.Duration(1+len(cfg.Peers)/MostPeers)
 	for i, peer := range cfg.Peers {
 		p.byAddr[peer.Addr] = i
 		one := &pair{}
@@ -275,6 +273,7 @@ func (p *Prober) judge(t *trial, now time.Time) {
 			continue
 		}
 		row.Sent++
+		one.loss.add(t.answered[k].IsZero())
 		if t.answered[k].IsZero() {
 			row.Lost++
 			continue
@@ -315,9 +314,12 @@ func (p *Prober) judgeTagged(t *trial, one *pair, to *path, now time.Time) {
 	row.Tagged++
 	if t.answered[tagged].IsZero() {
 		row.TaggedLost++
+		if t.answered[0].IsZero() || t.answered[2].IsZero() {
+			return // it went with a twin
+		}
 		one.inARow[t.port]++
 		one.inARow[Ports]++
-		if slices.Max(one.inARow[:]) >= lostInARow && one.tags {
+		if n := slices.Max(one.inARow[:]); n >= lostInARow && one.loss.of(n) <= byChance && one.tags {
 			one.tags, one.retry, one.inARow = false, now.Add(tryAgain), [Ports + 1]int{}
 			for _, other := range one.paths {
 				other.row.State, other.read, other.fresh = StateDropsTags, time.Time{}, true
@@ -339,6 +341,23 @@ func (p *Prober) judgeTagged(t *trial, one *pair, to *path, now time.Time) {
 	row.State, row.S, row.LM = StateCapable, uint8(tag.S), tag.LM
 	to.read = t.answered[tagged]
 }
+
+// byChance is how likely it may be that ordinary loss took all the tagged probes by which a path counts as one that drops
+// tags: a thousand hosts send 63,000 a second.
+const byChance = 1e-9
+
+// loss is the share of untagged probes that are lost, of the last 512 or so.
+type loss struct{ sent, lost float64 }
+
+func (l *loss) add(lost bool) {
+	const keeps = 1 - 1.0/512
+	if l.sent, l.lost = l.sent*keeps+1, l.lost*keeps; lost {
+		l.lost++
+	}
+}
+
+// of is how likely it is that n probes in a row are lost; of a path that loses none, a thousandth for each.
+func (l *loss) of(n int) float64 { return math.Pow(max(l.lost/max(l.sent, 1), 1e-3), float64(n)) }
 
 // compare takes note of what the network did to the tagged probe and not to its twins: the peer's clock
 // alone tells how they followed each other.
@@ -423,7 +442,7 @@ func (p *Prober) Asked(from netip.Addr, at time.Time, fields, payload []byte) {
 	case !p.pairs[peer].newest.take(time.Now(), asked.Run, asked.Seq, p.silence):
 		p.counts.Replayed++
 		return
-	case !p.pairs[peer].limit.take(time.Now(), p.cfg.Asked):
+	case !p.pairs[peer].limit.take(time.Now(), asked.Seq/4):
 		p.counts.OverLimit++
 		return
 	}
@@ -444,25 +463,31 @@ func (p *Prober) Datagram(from netip.Addr, at time.Time, payload []byte) {
 	}
 }
 
-// mostAsked is how many probes of a peer are answered in an interval, and at once: those of four trials.
-const mostAsked = 4 * 3
+// A peer's trials are answered as fast as the shortest interval of a fleet file has them, and so many at once.
+const (
+	shortest  = 100 * time.Millisecond
+	mostAsked = 4
+)
 
-// limit lets mostAsked events through in an interval, and as many at once.
+// limit lets whole trials through: one whose tagged probe alone is not answered would be a path that drops tags.
 type limit struct {
-	left float64
-	at   time.Time // zero: nothing was let through yet
+	left  float64
+	at    time.Time // zero: nothing was asked yet
+	trial uint64    // the last one
+	let   bool      // it is let through
 }
 
-func (l *limit) take(now time.Time, interval time.Duration) bool {
-	if l.left += mostAsked * now.Sub(l.at).Seconds() / interval.Seconds(); l.at.IsZero() || l.left > mostAsked {
+func (l *limit) take(now time.Time, trial uint64) bool {
+	if trial == l.trial && !l.at.IsZero() {
+		return l.let
+	}
+	if l.left += now.Sub(l.at).Seconds() / shortest.Seconds(); l.at.IsZero() || l.left > mostAsked {
 		l.left = mostAsked
 	}
-	l.at = now
-	if l.left < 1 {
-		return false
+	if l.at, l.trial, l.let = now, trial, l.left >= 1; l.let {
+		l.left--
 	}
-	l.left--
-	return true
+	return l.let
 }
 
 // Rows takes the news of up to so many paths, with what they found since they were last taken.

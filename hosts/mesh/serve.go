@@ -29,7 +29,7 @@ const (
 
 	HistogramsPath = "/v1/mesh/histograms" // GET: Histograms
 
-	maxReport   = 256 << 10       // bytes
+	maxReport   = 1 << 20         // bytes
 	leastConns  = 4096            // hosts may join
 	agentsEvery = 5 * time.Second // agents are asked
 )
