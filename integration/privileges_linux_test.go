@@ -19,7 +19,7 @@ import (
 // that does not know its platform yet keeps CAP_DAC_OVERRIDE, too.
 const (
 	linuxCaps = "0000000000203000"
-	everyCap  = "0000000000203002"
+	everyCap  = "0000000000283002"
 )
 
 // privilegesOf are the lines about privileges of all threads of a process, each
