@@ -720,6 +720,30 @@ func TestOrdinaryLoss(t *testing.T) {
 	}
 }
 
+// TestBursts has whatever takes a tagged probe take the one behind it, too: the tag is not the reason.
+func TestBursts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, 2, 1)
+		n.setPath(hop)
+		time.Sleep(10 * time.Minute)
+		behind := false
+		n.setPath(func(from, to netip.Addr, port int, tag quantize.Tag) (time.Duration, quantize.Tag, bool) {
+			delay, tag, _ := hop(from, to, port, tag)
+			lost := tag.TPID != 0 || behind
+			behind = tag.TPID != 0
+			return delay, tag, !lost
+		})
+		for range 20 {
+			time.Sleep(time.Second)
+			for name, row := range n.rows(1) {
+				if row.State == StateDropsTags {
+					t.Fatalf("%s: %+v", name, row)
+				}
+			}
+		}
+	})
+}
+
 // TestOtherIntervals has one host probe ten times as often as the other, as while a fleet file is rolled out: all is answered.
 func TestOtherIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
