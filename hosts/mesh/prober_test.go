@@ -23,9 +23,10 @@ var testKey = []byte("0123456789abcdef")
 
 // network joins probers: what one sends arrives at the other after a while.
 type network struct {
-	mu    sync.Mutex
-	hosts map[netip.Addr]*Prober
-	clock map[netip.Addr]time.Duration // how much that host's is ahead
+	mu     sync.Mutex
+	hosts  map[netip.Addr]*Prober
+	flying sync.WaitGroup               // what is on its way
+	clock  map[netip.Addr]time.Duration // how much that host's is ahead
 
 	// path is what happens to a probe on its way: its delay, and its tag, which may be none; false: it is lost.
 	path func(from, to netip.Addr, port int, tag quantize.Tag) (time.Duration, quantize.Tag, bool)
@@ -85,10 +86,10 @@ func (e end) Send(to netip.Addr, port int, tag quantize.Tag, payload []byte) err
 		fields = b[2:]
 	}
 	clock := e.clock[to]
-	go func() {
+	e.flying.Go(func() {
 		time.Sleep(delay)
 		host.Asked(e.self, time.Now().Add(clock), fields, payload)
-	}()
+	})
 	return nil
 }
 
@@ -100,10 +101,10 @@ func (e end) Answer(to netip.Addr, payload []byte) error {
 		return nil
 	}
 	payload = slices.Clone(payload)
-	go func() {
+	e.flying.Go(func() {
 		time.Sleep(time.Millisecond)
 		host.Datagram(e.self, time.Now(), payload)
-	}()
+	})
 	return nil
 }
 
@@ -148,6 +149,7 @@ func newNetwork(t *testing.T, n int, run ...int) *network {
 	t.Cleanup(func() {
 		cancel()
 		all.Wait()
+		net.flying.Wait() // what is on its way arrives while there is time
 	})
 	return net
 }
