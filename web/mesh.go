@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,7 +108,7 @@ func answerOf(s *mesh.Status, f *inventory.Fleet) meshAnswer {
 			r := &p.Signals[k]
 			one[1], one[2], one[3] = levelOf(r, sig, f)
 			if len(r.Ports) > 0 {
-				name := oneOf(r.Ports)
+				name := clean(strings.Join(r.Ports, " or "))
 				if _, known := number[name]; !known {
 					number[name] = len(a.Ports)
 					a.Ports = append(a.Ports, name)
@@ -118,15 +119,6 @@ func answerOf(s *mesh.Status, f *inventory.Fleet) meshAnswer {
 		a.Cells = append(a.Cells, one)
 	}
 	return a
-}
-
-// oneOf names ports that share a locator.
-func oneOf(ports []string) string {
-	out := ports[0]
-	for _, p := range ports[1:] {
-		out += " or " + p
-	}
-	return clean(out)
 }
 
 // cellSignal is the signal that the matrix shows: what is left of the capacity says most.

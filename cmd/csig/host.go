@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -15,11 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 func newHost() *cobra.Command {
@@ -164,37 +159,16 @@ const maxHostAnswer = 32 << 20
 
 // askHost is the status of csig host run.
 func askHost(ctx context.Context, socket string) (*tcp.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, meshWait)
-	defer cancel()
-	client := http.Client{Transport: &http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://host"+tcp.StatusPath, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("csig host run does not answer at %s (%w): start it, or name its socket with --socket", socket, errors.Unwrap(err))
-	}
-	defer resp.Body.Close()
-	text, err := untrusted.ReadAll(resp.Body, maxHostAnswer)
-	if err != nil {
-		return nil, fmt.Errorf("csig host run at %s: %w", socket, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		var refused api.Error
-		if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
-			return nil, errors.New(untrusted.Text(refused.Message, 500))
-		}
-		return nil, fmt.Errorf("csig host run at %s answers %s", socket, resp.Status)
-	}
 	s := new(tcp.Status)
-	err = json.Unmarshal(text, s)
-	api.Printable(s)
-	if err != nil || s.Format != tcp.StatusFormat {
+	err := askJSON(ctx, atSocket(socket), "http://host"+tcp.StatusPath, "csig host run at "+socket, maxHostAnswer, s)
+	var silent unansweredError
+	switch {
+	case errors.As(err, &silent):
+		return nil, fmt.Errorf("csig host run does not answer at %s (%w): start it, or name its socket with --socket", socket, silent.error)
+	case errors.Is(err, errOtherAnswer), err == nil && s.Format != tcp.StatusFormat:
 		return nil, fmt.Errorf("what answers at %s is not csig host run of this version: name its socket with --socket", socket)
+	case err != nil:
+		return nil, err
 	}
 	return s, nil
 }

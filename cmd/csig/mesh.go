@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,7 +22,6 @@ import (
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 func newMesh() *cobra.Command {
@@ -320,18 +317,12 @@ func (o *meshOptions) addWhere(cmd *cobra.Command) {
 type meshCollector struct {
 	name, url string
 	files     api.TLSFiles // of csig; none at a socket
-	transport http.Transport
+	transport *http.Transport
 }
 
 // collectorAt is the one that answers at a unix socket.
 func collectorAt(socket string) *meshCollector {
-	return &meshCollector{
-		name: socket, url: "http://mesh",
-		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}},
-	}
+	return &meshCollector{name: socket, url: "http://mesh", transport: atSocket(socket)}
 }
 
 // where is the collector that is to be asked.
@@ -360,16 +351,13 @@ func (o *meshOptions) where() (*meshCollector, error) {
 	}
 	return &meshCollector{
 		name: f.Mesh.Collector, url: "https://" + f.Mesh.Collector, files: files,
-		transport: http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, TLSClientConfig: conf},
+		transport: &http.Transport{MaxResponseHeaderBytes: 16 << 10, DisableKeepAlives: true, TLSClientConfig: conf},
 	}, nil
 }
 
 var errNoCollector = errors.New("no collector answers")
 
-const (
-	maxMeshAnswer = 64 << 20 // bytes
-	meshWait      = 10 * time.Second
-)
+const maxMeshAnswer = 64 << 20 // bytes
 
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
@@ -384,46 +372,28 @@ func (c *meshCollector) status(ctx context.Context) (*mesh.Status, error) {
 
 // ask asks the collector; formats are the answer's own and the one that is wanted.
 func (c *meshCollector) ask(ctx context.Context, path string, to any, formats func() (is, want string)) error {
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, meshWait)
-	defer cancel()
-	client := http.Client{Transport: &c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		switch err = errors.Unwrap(err); {
-		case errors.Is(err, fs.ErrPermission):
-			err = fmt.Errorf("%w: its socket is for the user alone that it runs as, and for root", err)
-		case errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil:
-			err = fmt.Errorf("it says nothing for %v: look at its process", meshWait)
-		case c.files.Cert == "":
-			err = fmt.Errorf("%w: csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i", err)
-		default:
-			err = c.files.Explain(err, c.transport.TLSClientConfig, mesh.CollectorPeer("mesh: tls: ca", "mesh: tls: server_name"))
-		}
-		return fmt.Errorf("%w at %s: %w", errNoCollector, c.name, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMeshAnswer+1))
+	who := "the collector at " + c.name
+	err := askJSON(ctx, c.transport, c.url+path, who, maxMeshAnswer, to)
+	is, want := formats()
+	var silent unansweredError
 	switch {
-	case err != nil:
-		return fmt.Errorf("the collector at %s: %w", c.name, err)
-	case len(text) > maxMeshAnswer:
-		return fmt.Errorf("the collector at %s answers with more than %d MiB", c.name, maxMeshAnswer>>20)
-	case resp.StatusCode != http.StatusOK:
-		var refused api.Error
-		if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
-			return errors.New(untrusted.Text(refused.Message, 500))
-		}
-		return fmt.Errorf("the collector at %s answers %s", c.name, resp.Status)
+	case errors.As(err, &silent):
+		return fmt.Errorf("%w at %s: %w", errNoCollector, c.name, c.unanswered(ctx, silent.error))
+	case errors.Is(err, errOtherAnswer), err == nil && is != want:
+		return fmt.Errorf("%s answers with something else than %s: use the csig that goes with it", who, want)
 	}
-	err = json.Unmarshal(text, to)
-	api.Printable(to)
-	if is, want := formats(); err != nil || is != want {
-		return fmt.Errorf("the collector at %s answers with something else than %s: use the csig that goes with it", c.name, want)
+	return err
+}
+
+// unanswered is why no collector answers, and what to do.
+func (c *meshCollector) unanswered(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: its socket is for the user alone that it runs as, and for root", err)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return fmt.Errorf("it says nothing for %v: look at its process", askWait)
+	case c.files.Cert == "":
+		return fmt.Errorf("%w: csig mesh run --collect is one, and csig-controller --mesh; name its socket with --socket, or a fleet file with -i", err)
 	}
-	return nil
+	return c.files.Explain(err, c.transport.TLSClientConfig, mesh.CollectorPeer("mesh: tls: ca", "mesh: tls: server_name"))
 }

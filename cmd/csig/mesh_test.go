@@ -145,7 +145,7 @@ func TestMeshMinutes(t *testing.T) {
 		})}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(ln) }()
-		at := meshCollector{name: "collector", url: "http://collector", transport: http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
+		at := meshCollector{name: "collector", url: "http://collector", transport: &http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
 		lines := func(b *bytes.Buffer) (all []mesh.Histograms) {
 			for line := range strings.Lines(b.String()) {
 				var h mesh.Histograms
@@ -280,7 +280,7 @@ func TestHostileCollector(t *testing.T) {
 		})}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(ln) }()
-		at := meshCollector{name: "collector", url: "http://collector", transport: http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
+		at := meshCollector{name: "collector", url: "http://collector", transport: &http.Transport{DialContext: ln.DialContext, DisableKeepAlives: true}}
 		s, w := new(mesh.Status), new(mesh.Why)
 		err := errors.Join(at.ask(t.Context(), mesh.StatusPath, s, func() (string, string) { return s.Format, mesh.StatusFormat }),
 			at.ask(t.Context(), mesh.WhyPath, w, func() (string, string) { return w.Format, mesh.WhyFormat }))

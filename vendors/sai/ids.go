@@ -1,10 +1,6 @@
 package sai
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-)
+import "fmt"
 
 // idMap has the IDs that the switch gave csig's objects, by those that csig has for them in programs.
 type idMap map[OID]OID
@@ -52,6 +48,3 @@ func (m idMap) own(real OID) OID {
 	}
 	return real
 }
-
-// sortedNames are the names of attributes in order.
-func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -14,15 +14,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
-
-const docsSAI = docs.SAI
 
 // LiveConfig is what a Live needs.
 type LiveConfig struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/untrusted"
@@ -75,7 +76,7 @@ func (l *Live) readRecord(ctx context.Context) (*liveRecord, error) {
 	}
 	r := new(liveRecord)
 	if err := json.Unmarshal(body, r); err != nil || len(body) > mostRecord || r.Format != recordFormat {
-		return nil, &vendors.PermanentError{Err: fmt.Errorf("STATE_DB %s is no record of this csig's (%s): it tells which TAM objects are csig's; see %s", liveRecordKey, untrusted.Text(fmt.Sprint(err), 100), docsSAI)}
+		return nil, &vendors.PermanentError{Err: fmt.Errorf("STATE_DB %s is no record of this csig's (%s): it tells which TAM objects are csig's; see %s", liveRecordKey, untrusted.Text(fmt.Sprint(err), 100), docs.SAI)}
 	}
 	return r, nil
 }

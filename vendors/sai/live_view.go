@@ -164,7 +164,7 @@ func (l *Live) program(v *view) *Program {
 			continue
 		}
 		o := Object{Type: made.ID.Type(), OID: made.ID}
-		for _, name := range sortedNames(v.objects[real]) {
+		for _, name := range slices.Sorted(maps.Keys(v.objects[real])) {
 			if attribute(name) != nil {
 				o.Attrs = append(o.Attrs, Attr{name, mapped(name, v.objects[real][name])})
 			}

@@ -32,6 +32,9 @@ const (
 	answerCapability = "attribute_capability_response"
 )
 
+// commands are those of calls.
+var commands = map[OpKind]string{CreateOp: cmdCreate, SetOp: cmdSet, RemoveOp: cmdRemove}
+
 // mostListed bounds the elements of a list that is sent or asked for.
 const mostListed = 1024
 
@@ -58,12 +61,12 @@ const messageBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 // change is the message of a call. The key of an object that is created has the switch's ID in the place of its own.
 func (n names) change(op *Op, switchID OID) ([]byte, error) {
 	o := &op.Object
-	id, command := o.OID, map[OpKind]string{CreateOp: cmdCreate, SetOp: cmdSet, RemoveOp: cmdRemove}[op.Kind]
+	id, is, command := o.OID, o.Type, commands[op.Kind]
 	switch {
 	case command == "":
 		return nil, notSent("a call %q", op.Kind)
 	case op.Kind == CreateOp:
-		id = switchID
+		id, is = switchID, SwitchObject
 		for i := range Attributes {
 			if a := &Attributes[i]; a.Object == o.Type && a.Mandatory && o.get(a.Name) == nil {
 				return nil, notSent("%s without %s", o.Type, a.Name)
@@ -76,8 +79,8 @@ func (n names) change(op *Op, switchID OID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := (map[bool]ObjectType{true: SwitchObject, false: o.Type})[op.Kind == CreateOp]; id.Type() != want {
-		return nil, notSent("%s is the ID of no %s", id, want)
+	if id.Type() != is {
+		return nil, notSent("%s is the ID of no %s", id, is)
 	}
 	words := []string{key, command}
 	for i, a := range o.Attrs {
@@ -257,7 +260,6 @@ const (
 	statusSuccess = "SAI_STATUS_SUCCESS"
 	statusLong    = "SAI_STATUS_BUFFER_OVERFLOW"
 	statusNone    = "SAI_STATUS_ITEM_NOT_FOUND"
-	statusInUse   = "SAI_STATUS_OBJECT_IN_USE"
 )
 
 // answer reads one: its status, and its names and values.

@@ -110,7 +110,7 @@ func (s *server) do(ctx context.Context, op *Op) (OID, error) {
 		return 0, err
 	}
 	o := &op.Object
-	what := map[OpKind]string{CreateOp: cmdCreate, SetOp: cmdSet, RemoveOp: cmdRemove}[op.Kind] + " " + o.Type.String()
+	what := commands[op.Kind] + " " + o.Type.String()
 	if op.Kind == SetOp {
 		what = "set " + o.Attrs[0].Name + " of " + o.OID.String()
 	}
