@@ -25,7 +25,7 @@ CLANG := clang-14 llvm-14
 export CGO_ENABLED ?= 0
 export GOFLAGS     ?= -trimpath
 
-.PHONY: build demo test long steady chaos peers vet lint bench fuzz mutants sai-check release packages clean generate generated
+.PHONY: build demo test long steady chaos pictures peers vet lint bench fuzz mutants sai-check release packages clean generate generated
 build:
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/csig ./cmd/csig-controller
 
@@ -68,6 +68,10 @@ SEED ?= 1
 ARGS ?=
 chaos: peers
 	CSIG_CHAOS=$(FOR) CSIG_SEED=$(SEED) $(GO) test -vet=off -count=1 -timeout 24h -v -run '^TestLongChaos$$' ./integration $(ARGS)
+
+# The pages of fleets whose load moves, in a real Chromium: docs/page, and what is on them.
+pictures: peers
+	$(GO) test -vet=off -count=1 -timeout 20m -v -run '^TestLongPictures$$' ./web -args -update
 
 peers:
 	./.ci/peers $(PEERS)

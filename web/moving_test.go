@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/web/webtest"
 )
 
 // moving is a fleet of leaves and spines whose load moves: four hosts on each leaf, and four spines
@@ -106,57 +104,4 @@ func (m *moving) run(t testing.TB) {
 			}
 		}
 	}()
-}
-
-// TestLongPictures: the pages of live fleets of 4 to 100 switches are legible on wide and narrow screens. With
-// -pictures DIR it keeps pictures of them, light and dark, after a minute of moving load.
-func TestLongPictures(t *testing.T) {
-	for _, c := range []struct{ leaves, spines int }{{2, 2}, {36, 4}, {92, 8}} {
-		n := c.leaves + c.spines
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			m := newMeshed(t, c.leaves, c.spines)
-			m.run(t)
-			var host string
-			if len(m.hosts) <= mesh.MostMatrix {
-				host = serveMeshed(t, m)
-			} else {
-				host = serve(t, m.fleet, m.names, m.agents)
-			}
-			b := webtest.New(t, webtest.Options{}, host)
-			if *pictures != "" {
-				time.Sleep(time.Minute)
-			}
-			whole := fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5`, n)
-			pages := []struct{ name, path, there string }{
-				{"fleet", "/", whole + ` && !document.getElementById("travel").hidden`}, // there is a past
-				{"past", "/?at=", whole + ` && document.body.classList.contains("past")`},
-				{"port", "/port?device=leaf1&port=Ethernet204", `document.querySelector("#load svg")`},
-			}
-			if len(m.hosts) <= mesh.MostMatrix {
-				pages = append(pages, struct{ name, path, there string }{"pair", "/", `document.querySelector("#matrix td[aria-label]") && (document.getElementById("pair").hidden && document.querySelector("#matrix td[aria-label]").click(), document.querySelectorAll("#pair-rows tr").length === 8)`})
-			}
-			for _, page := range pages {
-				for _, width := range []int64{1440, 390} {
-					b.Window(width, 900)
-					path := page.path
-					if page.name == "past" {
-						path += time.Now().UTC().Format(time.RFC3339Nano)
-					}
-					b.Open("http://" + host + path)
-					b.Await(page.there)
-					if wide := webtest.Eval[int64](b, `document.documentElement.scrollWidth`); wide > width {
-						t.Errorf("%s is %d px wide on a screen of %d", page.path, wide, width)
-					}
-					if page.name != "port" {
-						legible(t, b)
-					}
-					name := fmt.Sprintf("%s-%d-%d", page.name, n, width)
-					picture(t, b, name)
-					b.Prefer("prefers-color-scheme", "dark")
-					picture(t, b, name+"-dark")
-					b.Prefer("prefers-color-scheme", "light")
-				}
-			}
-		})
-	}
 }

@@ -34,11 +34,12 @@ export function chart(box, { title, samples, begin, end, unit, lines, ticks, mar
     root.append(svg("g", { class: "event" }, svg("title", {}, `${time(m.at)} ${m.text}`), svg("line", { x1: x(m.at), x2: x(m.at), y1: top, y2: high - bottom }), svg("text", { x: x(m.at), y: top }, "▼")));
   }
   if (now) root.append(svg("g", { class: "then" }, svg("line", { x1: x(now), x2: x(now), y1: top - 4, y2: high - bottom })));
-  let at = left;
+  const wide = (l) => 60 + 6.5 * (l.label || l.name).length;
+  let at = left + lines.reduce((sum, l) => sum + wide(l), 0) > width ? 2 : left;
   lines.forEach((l) => {
     root.append(svg("path", { d: path(shown, l, x, y, most), class: `line k${l.kind}` }));
     root.append(svg("line", { x1: at, x2: at + 30, y1: 10, y2: 10, class: `line k${l.kind}` }), svg("text", { x: at + 36, y: 14, class: "axis start" }, l.label || l.name));
-    at += 60 + 6.5 * (l.label || l.name).length;
+    at += wide(l);
   });
   box.replaceChildren(root);
 }
