@@ -97,7 +97,7 @@ func TestLongPictures(t *testing.T) {
 			pages := []struct{ name, path, there string }{
 				{"fleet", "/", whole + ` && !document.getElementById("travel").hidden`}, // there is a past
 				{"past", "/?at=", fmt.Sprintf(`document.querySelectorAll("#map .switch").length === %d && document.querySelectorAll("#worst li").length === 5 && document.body.classList.contains("past")`, n)},
-				{"port", "/port?device=leaf1&port=Ethernet204", `document.querySelector("#load svg") && document.querySelector("#s svg") && !document.getElementById("travel").hidden`},
+				{"port", "/port?device=leaf1&port=Ethernet208", `document.querySelector("#load svg") && document.querySelector("#s svg") && !document.getElementById("travel").hidden`},
 			}
 			if meshed {
 				pages = append(pages, struct{ name, path, there string }{"pair", "/", `document.querySelector("#matrix td[aria-label]") && (document.getElementById("pair").hidden && document.querySelector("#matrix td[aria-label]").click(), document.querySelectorAll("#pair-rows tr").length === 8)`})
