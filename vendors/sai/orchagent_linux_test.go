@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/vendors/sai/saitest"
 )
 
 func TestMain(m *testing.M) {
 	saitest.Process()
-	os.Exit(m.Run())
+	fabric.Tests(m, fabric.Loopback)
 }
 
 // TestLocal finds orchagent among this machine's processes, as the switch's host sees it: by its name, what its SAI has

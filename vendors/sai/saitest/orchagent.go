@@ -47,6 +47,21 @@ type Switch struct {
 	log     []string // commands with their keys
 
 	before, after func(words []string) error
+
+	chip plane
+}
+
+// plane is what forwards frames as the objects say; nil: nothing does.
+type plane interface{ follow(s *Switch) error }
+
+// program has the chip do what the objects say.
+func (s *Switch) program() {
+	if s.chip == nil {
+		return
+	}
+	if err := s.chip.follow(s); err != nil {
+		s.t.Errorf("the chip: %v", err)
+	}
 }
 
 type object struct {
@@ -86,6 +101,7 @@ func (s *Switch) cold() {
 		s.Redis.Do(applDB, "HSET", "PORT_TABLE:"+name, "admin_status", "up", "oper_status", "up", "speed", "400000")
 		s.show(id)
 	}
+	s.program()
 }
 
 func (s *Switch) portsMade() { s.Redis.Do(applDB, "HSET", "PORT_TABLE:PortInitDone", "lanes", "0") }
@@ -120,6 +136,7 @@ func (s *Switch) WarmRestart() (done func()) {
 				}
 			}
 		}
+		s.program()
 		s.mu.Unlock()
 		state("reconciled")
 	}
@@ -320,7 +337,11 @@ func (s *Switch) carryOut(words []string) ([]string, error) {
 	defer s.mu.Unlock()
 	switch words[1] {
 	case "create", "set", "remove", "get":
-		return s.quad(words)
+		answer, err := s.quad(words)
+		if words[1] != "get" && err == nil {
+			s.program()
+		}
+		return answer, err
 	case "attribute_capability_query":
 		return s.capability(words)
 	}
