@@ -244,6 +244,13 @@ func (a *Agent) runCycle(ctx context.Context) error {
 	var err error
 	a.samples, err = a.cfg.Source.Read(ctx, a.samples[:0])
 	t1 := time.Now()
+	if err != nil && a.unaided() && ctx.Err() == nil {
+		a.samples = a.samples[:0]
+		for i := range a.ports {
+			a.samples = append(a.samples, counters.Sample{Port: a.ports[i].cfg.Name, At: t1, Err: err})
+		}
+		err = nil
+	}
 	if err != nil {
 		return a.fail(fmt.Errorf("reading counters: %w", err))
 	}
@@ -398,7 +405,10 @@ func (a *Agent) fail(err error) error {
 	}
 	if msg != a.cycle.LastError {
 		what := "cycle failed; the lease is not renewed"
-		if a.withoutLeaseLocked() {
+		switch {
+		case a.unaided():
+			what = "cycle failed; what is on the device stays"
+		case a.withoutLeaseLocked():
 			what = "cycle failed; nothing is written"
 		}
 		a.log.WithError(err).Error(what)
@@ -424,17 +434,19 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 		ready = ready || p.view.Known
 	}
 	a.supervise(samples)
+	a.trustChip()
 	changes.log(a.log)
 	a.updates = a.updates[:0]
 	for i := range a.ports {
 		p := &a.ports[i]
 		if p.cfg.Action == vlanrules.Update {
-			p.intend(&a.cfg.Profile, a.facts.Native)
+			p.intend(&a.cfg.Profile, a.facts.Native, a.unaided())
 			a.updates = append(a.updates, vendors.PortUpdate{Port: p.cfg.Name, Intents: p.intents, Rate: p.view.Now.Capacity})
 		}
 	}
 	return ready || len(a.updates) == 0 || a.unaided()
 }
 
-// unaided reports whether the data plane needs nothing that csig computes: it is looked after whatever the counters say.
+// unaided reports whether the data plane needs nothing that csig computes: it is looked after whatever the counters say,
+// and what it writes is not known.
 func (a *Agent) unaided() bool { return a.facts.Native && a.facts.Lease.Level == vlanrules.Refused }

@@ -163,6 +163,7 @@ func (a *Agent) observationLocked(seen *vendors.DataPlane, now time.Time) observ
 		}
 	}
 	switch {
+	case a.unaided():
 	case seen.Signal == vendors.SignalFallback:
 		s.fallback = true
 		if !c.LeaseEnds.IsZero() && now.Before(c.LeaseEnds) {
@@ -201,7 +202,12 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 		return api.DataPlaneFallback, why
 	case c.LeaseEnds.IsZero():
 		return api.DataPlaneNone, why
-	case now.Before(c.LeaseEnds):
+	case a.unaided() && (now.Before(c.LeaseEnds) || s.unseen == "" && now.Before(s.at.Add(max(c.lastLease, 3*lookEvery)))):
+		if unread := a.unreadLocked(); unread != "" {
+			return api.DataPlaneNone, unread
+		}
+		return api.DataPlaneNative, why
+	case now.Before(c.LeaseEnds) && !a.unaided():
 		if unread := a.unreadLocked(); unread != "" {
 			return api.DataPlaneNone, unread
 		}
@@ -211,7 +217,11 @@ func (a *Agent) dataPlane(now time.Time) (plane, why string) {
 	case s.unseen != "":
 		return api.DataPlaneUnknown, why
 	}
-	return api.DataPlaneUnknown, fmt.Sprintf("it was last looked at %v ago, before its lease ended", now.Sub(s.at).Round(time.Millisecond))
+	before := ", before its lease ended"
+	if a.unaided() {
+		before = ""
+	}
+	return api.DataPlaneUnknown, fmt.Sprintf("it was last looked at %v ago%s", now.Sub(s.at).Round(time.Millisecond), before)
 }
 
 // Left is what the data plane does, as it was last seen, in a sentence: for the
@@ -233,6 +243,8 @@ func (a *Agent) Left() string {
 		}
 	case api.DataPlaneLeased:
 		text = fmt.Sprintf("ports write what they were given last until the lease ends, in %v", a.cycle.LeaseEnds.Sub(now).Round(time.Millisecond))
+	case api.DataPlaneNative:
+		text = "the chip goes on measuring by itself, as it is set up"
 	case api.DataPlaneFrozen:
 		text = "ports stay at what was written last: csig off ends that"
 	case api.DataPlaneAbsent, api.DataPlaneForeign:

@@ -65,6 +65,8 @@ func (a *Agent) noteRenewal(from, to time.Time, lease time.Duration, lost, fellB
 		switch {
 		case lost:
 			log.Warn("lease expired before its renewal, and rules were missing or changed; restored")
+		case a.unaided():
+			log.Warn("no cycle had completed for too long: the chip has measured by itself meanwhile")
 		case a.withoutLeaseLocked():
 			a.noteRenewalNoLease(fellBack)
 		default:
@@ -81,8 +83,12 @@ const (
 	releasePause = 200 * time.Millisecond
 )
 
-// release gives up the lease: ports fall back.
+// release gives up the lease: ports fall back. A chip that measures by itself goes on.
 func (a *Agent) release() error {
+	if a.unaided() {
+		a.look(context.Background(), a.lookLimit())
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	err := a.cfg.Driver.Release(ctx)
@@ -109,9 +115,9 @@ func (a *Agent) release() error {
 // have expired, when it stops, and when it starts, since the age of what it finds
 // is unknown. When it is killed, the last values stay advertised.
 
-// withoutLeaseLocked reports whether the device has no lease.
+// withoutLeaseLocked reports whether the device has no lease, and needs one.
 func (a *Agent) withoutLeaseLocked() bool {
-	return a.facts.Lease.Level == vlanrules.Refused && !a.cfg.Shadow
+	return a.facts.Lease.Level == vlanrules.Refused && !a.facts.Native && !a.cfg.Shadow
 }
 
 func (a *Agent) withoutLease() bool {

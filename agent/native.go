@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // supervision compares what a port's data plane has counted by itself with the port's
@@ -70,6 +72,21 @@ func (a *Agent) supervise(samples []counters.Sample) {
 		}
 	}
 }
+
+// trustChip has the ports of a chip that measures by itself be live whatever the counters say: those are csig's own estimate,
+// beside it.
+func (a *Agent) trustChip() {
+	if !a.unaided() {
+		return
+	}
+	for i := range a.ports {
+		if p := &a.ports[i]; p.cfg.Action == vlanrules.Update && (p.state == api.StateWaiting || p.state == api.StateStale) {
+			p.state, p.code, p.reason = api.StateLive, cmp.Or(p.code, findings.Measuring), findings.Join(chipMeasures, p.reason)
+		}
+	}
+}
+
+const chipMeasures = "its chip measures by itself, and the port's counters do not tell what it writes"
 
 // compare takes in one reading. The data plane counts no less than the counters where no
 // frame goes around it; more, where its queue has dropped some, which understates ABW alone.

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -68,4 +71,58 @@ func TestSupervision(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.missed)
 		}
 	}
+}
+
+// TestChipThatNeedsNothing: ports of a chip that measures by itself are live once it was set up, whatever their counters say. Nothing
+// falls back while cycles fail: what is seen there counts, and what cannot be seen is not known.
+func TestChipThatNeedsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, drv := &script{port: errors.New("no such counter")}, &recorder{before: true}
+		drv.facts = vendors.Facts{Native: true, Lease: vendors.Refusal("the chip measures by itself")}
+		a := newTest(t, src, drv)
+		is := func(when, plane, state, why string) {
+			t.Helper()
+			s := a.Status()
+			if p := &s.Ports[0]; s.DataPlane != plane || p.State != state || !strings.Contains(p.Reason+s.DataPlaneReason, why) || len(p.Signals) > 0 || s.LeaseNS != 0 || !s.Cycle.LeaseEnds.IsZero() {
+				t.Errorf("%s: %s (%s), port %+v; want %s and %s: %s", when, s.DataPlane, s.DataPlaneReason, s.Ports[0], plane, state, why)
+			}
+		}
+		is("before the first cycle", api.DataPlaneNone, api.StateWaiting, "")
+		cycles(t, a, 2)
+		is("without counters of the port", api.DataPlaneNative, api.StateLive, chipMeasures+"; no such counter")
+		src.device = errors.New("no database")
+		updates := len(drv.updates)
+		cycles(t, a, 10)
+		is("without counters", api.DataPlaneNative, api.StateLive, "no database")
+		if n := len(drv.updates) - updates; n != 10 {
+			t.Errorf("looked after %d times in ten cycles without counters", n)
+		}
+		src.port, src.device = nil, nil
+		cycles(t, a, 5)
+		is("with counters", api.DataPlaneNative, api.StateLive, "")
+		if p := &a.Status().Ports[0]; p.ABWBPS == 0 || p.WindowEnd == nil || strings.Contains(p.Reason, chipMeasures) {
+			t.Errorf("csig's own figures: %+v", p)
+		}
+		src.down = true
+		cycles(t, a, 2)
+		is("without a link", api.DataPlaneNative, api.StateDown, "")
+		src.down = false
+		cycles(t, a, 5)
+
+		drv.update = errors.New("no orchagent")
+		cycles(t, a, 100)
+		is("while updates fail", api.DataPlaneNative, api.StateLive, "")
+		drv.now = &vendors.Setup{TPID: a.setup.TPID, Damaged: "its objects are gone", Ports: a.setup.Ports}
+		cycles(t, a, 20)
+		is("while it is damaged", api.DataPlaneNative, api.StateLost, "its objects are gone")
+		drv.blind = errors.New("no way there")
+		cycles(t, a, 60)
+		is("while it cannot be seen", api.DataPlaneUnknown, api.StateLost, "no way there")
+		drv.update, drv.blind, drv.now = nil, nil, &a.setup
+		cycles(t, a, 1)
+		is("again", api.DataPlaneNative, api.StateLive, "")
+		if err := a.release(); err != nil || drv.released > 0 || !strings.Contains(a.Left(), "goes on measuring") {
+			t.Errorf("%v, released %d times: %s", err, drv.released, a.Left())
+		}
+	})
 }

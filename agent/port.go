@@ -224,12 +224,12 @@ func (p *port) forgetOutage(s *counters.Sample, lease time.Duration, now time.Ti
 // intend writes what the port should advertise into p.intents. A port that
 // has nothing measured advertises the worst bucket with the stale locator,
 // never what an earlier agent left behind.
-func (p *port) intend(prof *quantize.Profile, native bool) {
+func (p *port) intend(prof *quantize.Profile, native, unaided bool) {
 	for i := range p.intents {
 		in, sig := &p.intents[i], &p.view.Signals[i]
-		if !sig.Possible && !native {
+		if !sig.Possible && !native || unaided {
 			// Counters cannot tell a frame's delay or queue (draft-00 §6.4);
-			// limitations reports it.
+			// limitations reports it. What a chip writes by itself nothing here tells.
 			in.Action = vlanrules.Passthrough
 			continue
 		}

@@ -57,6 +57,8 @@ func (a *Agent) Status() *api.Status {
 	s.DataPlaneSeen = a.cycle.seen.at
 	if a.cfg.Shadow {
 		s.Cycle.WouldOperate, s.Cycle.Operations = a.cycle.Operations, 0
+	} else if a.unaided() {
+		s.Cycle.LeaseEnds = time.Time{}
 	} else if !a.cycle.LeaseEnds.IsZero() {
 		s.LeaseNS = a.cycle.lastLease.Nanoseconds()
 	}
@@ -92,7 +94,7 @@ func (a *Agent) portStatus(p *port, s *api.Status, now time.Time) api.Port {
 	if p.view.Known {
 		out.AgeNS = now.Sub(p.view.Last.End).Nanoseconds()
 	}
-	live := plane == api.DataPlaneLeased || plane == api.DataPlaneShadow || plane == api.DataPlaneFrozen
+	live := plane == api.DataPlaneLeased || plane == api.DataPlaneNative || plane == api.DataPlaneShadow || plane == api.DataPlaneFrozen
 	if measured {
 		est := &p.view.Last
 		if live && p.cfg.Action == vlanrules.Update && !p.since.IsZero() {
@@ -151,6 +153,8 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateLost, findings.RulesLost, c.seen.why
 	case p.cfg.Action != vlanrules.Passthrough && c.seen.ports[p.cfg.Name] != "":
 		return api.StateLost, findings.RulesLost, c.seen.ports[p.cfg.Name]
+	case p.cfg.Action != vlanrules.Passthrough && c.seen.all != "" && a.unaided():
+		return api.StateLost, findings.RulesLost, c.seen.all
 	case p.cfg.Action != vlanrules.Passthrough && c.repairs.recur(p.cfg.Name, now) != "":
 		return api.StateUnknown, findings.PlaneUnknown, c.repairs.recur(p.cfg.Name, now)
 	case p.refused != "":
@@ -178,7 +182,7 @@ func (a *Agent) stateNow(p *port, s *api.Status, measured bool, now time.Time) (
 		return api.StateWaiting, findings.NotProgrammed, because("nothing has been programmed yet")
 	case plane == api.DataPlaneNone && p.state == api.StateStale: // nor does it advertise a fallback that we know of
 		return api.StateWaiting, findings.NotProgrammed, "nothing has been programmed yet: " + p.reason
-	case (p.state == api.StateLive || p.state == api.StateDown) && !measured:
+	case (p.state == api.StateLive || p.state == api.StateDown) && !measured && !a.unaided():
 		return api.StateStale, findings.NoCurrentReading, because("there is no current reading")
 	case p.state == api.StateLive && a.wroteFallback(p):
 		return api.StateStale, findings.NotProgrammed, "the fallback was written last, and the update that ends it is under way"

@@ -113,6 +113,7 @@ type Reload struct {
 const (
 	DataPlaneNone     = "none"     // this agent has programmed no signal yet, or none that was read back (DataPlaneReason): the fallback, or what a predecessor's lease still holds
 	DataPlaneLeased   = "leased"   // the ports' rules apply until Cycle.LeaseEnds
+	DataPlaneNative   = "native"   // its chip measures by itself, as it was seen to be set up: nothing is renewed, and what it writes is not known
 	DataPlaneFallback = "fallback" // seen without a lease: every port has the OnStale fallback
 	DataPlaneFrozen   = "frozen"   // the device does not support leases, and the last value could not be withdrawn: it stays advertised
 	DataPlaneForeign  = "foreign"  // our rules are gone, fallback included: foreign ones stand in their place

@@ -205,7 +205,7 @@ var ofSources = []family{
 
 // planes are all states of a data plane, states those of a port.
 var (
-	planes = []string{api.DataPlaneNone, api.DataPlaneLeased, api.DataPlaneFallback, api.DataPlaneFrozen, api.DataPlaneForeign, api.DataPlaneAbsent, api.DataPlaneUnknown, api.DataPlaneShadow}
+	planes = []string{api.DataPlaneNone, api.DataPlaneLeased, api.DataPlaneNative, api.DataPlaneFallback, api.DataPlaneFrozen, api.DataPlaneForeign, api.DataPlaneAbsent, api.DataPlaneUnknown, api.DataPlaneShadow}
 	states = []string{api.StateWaiting, api.StateLive, api.StateDown, api.StateStale, api.StateRefused, api.StateLost, api.StateUnknown, api.StatePassthrough, api.StateStrip}
 )
 

@@ -227,6 +227,8 @@ func planeText(s *api.Status) string {
 	switch s.DataPlane {
 	case api.DataPlaneShadow:
 		return fmt.Sprintf("SHADOW: nothing is programmed; %d operations would have been sent", s.Cycle.WouldOperate)
+	case api.DataPlaneNative:
+		return "native: the chip measures by itself, as it is set up, and what it writes is not known here: nothing has to be renewed"
 	case api.DataPlaneNone:
 		if left > 0 {
 			return "lease: confirmed, and not known to be there: " + s.DataPlaneReason
@@ -241,7 +243,7 @@ func planeText(s *api.Status) string {
 	case api.DataPlaneAbsent:
 		return "lease: NONE: " + s.DataPlaneReason + seenText(s)
 	case api.DataPlaneUnknown:
-		if left > 0 {
+		if left > 0 || s.Cycle.LeaseEnds.IsZero() {
 			return "what the data plane does is not known: " + s.DataPlaneReason
 		}
 		return fmt.Sprintf("lease: ENDED %v ago, and what the data plane does since is not known: %s", -left, s.DataPlaneReason)

@@ -81,7 +81,7 @@ func judgeStatus(s *api.Status) (code int, why string) {
 		return checkWarning, "waits: " + s.Waiting
 	}
 	switch s.DataPlane {
-	case api.DataPlaneLeased:
+	case api.DataPlaneLeased, api.DataPlaneNative:
 	case api.DataPlaneShadow, api.DataPlaneNone:
 		found(checkWarning, "%s", planeText(s))
 	default:

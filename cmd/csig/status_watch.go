@@ -88,6 +88,8 @@ func silenceText(s *api.Status, silent time.Duration) string {
 	switch {
 	case s.Shadow:
 		return text + "It is a shadow: nothing is programmed."
+	case s.DataPlane == api.DataPlaneNative:
+		return text + "The chip goes on measuring by itself; what is changed there is not restored."
 	case leaseVerdict(s).Level == vlanrules.Refused.String() && s.Cycle.LeaseEnds.IsZero():
 		return text + "It had written nothing yet."
 	case leaseVerdict(s).Level == vlanrules.Refused.String():
