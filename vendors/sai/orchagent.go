@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,6 +53,13 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
+	// A switch of several ASICs has one for each, in network namespaces of their own; else it has the host's
+	// (sonic-buildimage files/build_templates/docker_image_ctl.j2).
+	netns, err := os.Readlink("/proc/thread-self/ns/net")
+	if err != nil {
+		return Process{}, err
+	}
+	elsewhere := 0
 	for _, e := range entries {
 		pid := e.Name()
 		if _, err := strconv.Atoi(pid); err != nil {
@@ -65,8 +73,19 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 		if err != nil {
 			continue // it has ended
 		}
+		if its, err := os.Readlink(l.proc(pid, "ns", "net")); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return Process{}, fmt.Errorf("orchagent (process %s; root with CAP_SYS_PTRACE may look at it): %w", pid, err)
+		} else if its != netns {
+			elsewhere++
+			continue
+		}
 		names, err := l.names(ctx, pid)
 		return Process{ID: pid + " " + start, Names: names}, err
+	}
+	if elsewhere > 0 {
+		return Process{}, fmt.Errorf("%w: %d run in other network namespaces: on a switch of several ASICs run csig in that of one (ip netns exec asic0 csig agent)", ErrNoOrchagent, elsewhere)
 	}
 	return Process{}, ErrNoOrchagent
 }

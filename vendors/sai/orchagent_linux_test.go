@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/csig-agent/csig/integration/fabric"
@@ -36,6 +37,15 @@ func TestLocal(t *testing.T) {
 	again, err := host.Orchagent(t.Context())
 	if err != nil || again.ID != p.ID {
 		t.Errorf("%+v, %v", again, err)
+	}
+	var f fabric.Fabric
+	defer f.Close()
+	asic1, err := f.AddHost("asic1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := asic1.Do(func() error { _, err := host.Orchagent(t.Context()); return err }); !errors.Is(err, ErrNoOrchagent) || !strings.Contains(err.Error(), "1 run in other network namespaces") {
+		t.Errorf("of another ASIC: %v", err)
 	}
 	l, want := liveOf(t, sw, inputs(t)[0])
 	l.cfg.Host = host
