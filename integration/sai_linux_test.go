@@ -2,13 +2,11 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,17 +43,11 @@ hosts: [{name: gpu-1, csig: true}, {name: storage-1, csig: false}]
 func TestSAISwitch(t *testing.T) {
 	t.Parallel()
 	sw := saitest.New(t, "Ethernet0", "Ethernet4")
-	sw.RunProcess()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() { // syncd's flex counters
-		for n := 0; ctx.Err() == nil; n++ {
-			for _, port := range []string{"2", "3"} {
-				_ = sw.Redis.Try(2, "HSET", "COUNTERS:oid:0x100000000000"+port, "SAI_PORT_STAT_IF_OUT_OCTETS", n*1000, "SAI_PORT_STAT_IF_OUT_UCAST_PKTS", n, "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS", 0)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}()
+	host := newHost(t, "leaf-1")
+	if err := host.Do(func() error { sw.RunProcess(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	flexCounters(t, sw, 2)
 	dir := t.TempDir()
 	file, sock := filepath.Join(dir, "pod.yaml"), filepath.Join(sw.Redis.Dir, "agent.sock")
 	if err := os.WriteFile(file, fmt.Appendf(nil, saiFleet, sw.Redis.File, sock), 0o644); err != nil {
@@ -72,9 +64,8 @@ func TestSAISwitch(t *testing.T) {
 		return string(out)
 	}
 	var log bytes.Buffer
-	agent := exec.Command(csig, "agent", "-i", file, "--socket", sock, "--wait")
+	agent := host.Command(csig, "agent", "-i", file, "--socket", sock, "--wait")
 	agent.Stderr = &log
-	agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -90,6 +90,10 @@ type Setup struct {
 	// itself; only in a wanted setup, and nil where no more than its hash is known, as in a roll-back.
 	Measure *quantize.Profile
 
+	// Device is the one that it was made for, beside Measure: it has the locators, for one whose
+	// chip takes them with its setup. nil where Measure is.
+	Device *inventory.Device `json:"-"`
+
 	// Others are TPIDs of CSIG tags beside the domain's own: those of earlier
 	// profiles, which hosts may still send, and of the next one while a domain
 	// migrates. Their tags leave no port that strips, nor one with StripOthers;
@@ -334,7 +338,7 @@ func SetupOf(prof *quantize.Profile, pol inventory.Policy, dev *inventory.Device
 // SetupWith is SetupOf for who knows the profile's hash: it takes longer than all
 // the rest.
 func SetupWith(prof *quantize.Profile, hash string, pol inventory.Policy, dev *inventory.Device) Setup {
-	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash, Measure: prof}
+	s := Setup{TPID: prof.TPID, WideTPID: prof.WideTPID, Layout: prof.Layout, OnStale: pol.OnStale, Profile: hash, Measure: prof, Device: dev}
 	if dev.Interval != 0 && dev.Interval != prof.Interval {
 		own := *prof
 		own.Interval = dev.Interval

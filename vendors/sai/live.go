@@ -213,12 +213,12 @@ func unsupported(err error) error {
 func (l *Live) Observe(ctx context.Context) (vendors.Setup, error) {
 	var s vendors.Setup
 	var err error
-	l.seen, s, err = l.read(ctx)
+	l.seen, s, err = l.read(ctx, nil)
 	return s, err
 }
 
-// read reads the record, and what the switch has.
-func (l *Live) read(ctx context.Context) (*view, vendors.Setup, error) {
+// read reads the record, and what the switch has of that and of the ports of want.
+func (l *Live) read(ctx context.Context, want *vendors.Setup) (*view, vendors.Setup, error) {
 	rec, err := l.readRecord(ctx)
 	if err != nil {
 		return nil, vendors.Setup{}, err
@@ -232,6 +232,11 @@ func (l *Live) read(ctx context.Context) (*view, vendors.Setup, error) {
 	}
 	for i := range l.cfg.Device.Ports {
 		ports = append(ports, l.cfg.Device.Ports[i].Name)
+	}
+	if want != nil {
+		for i := range want.Ports {
+			ports = append(ports, want.Ports[i].Port)
+		}
 	}
 	slices.Sort(ports)
 	v, err := l.look(ctx, slices.Compact(ports))
@@ -260,17 +265,17 @@ func (l *Live) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	for i := range l.rec.Objects {
 		recorded[l.rec.Objects[i].ID] = l.rec.Objects[i].object()
 	}
-	others := 0
+	var others []string
 	for _, o := range append(append([]Object(nil), to.Own...), to.Ports...) {
 		was := recorded[o.OID]
 		for _, a := range o.Attrs {
 			if v := was.get(a.Name); a.Name != attrDBit && (v == nil || v.String() != a.Value.String()) { // which follows from what it can
-				others++
+				others = append(others, fmt.Sprintf("%s of %s: %v -> %v", a.Name, o.OID, v, a.Value))
 			}
 		}
 	}
-	if others > 0 {
-		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: tamObjects, Detail: fmt.Sprintf("locators or the interval: %d attributes", others)})
+	if n := len(others); n > 0 {
+		changes = append(changes, vendors.Change{Kind: vendors.Alter, What: tamObjects, Detail: fmt.Sprintf("locators or the interval, %d attributes: %s", n, strings.Join(others[:min(n, 3)], ", "))})
 	}
 	return changes, nil
 }
@@ -283,13 +288,13 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	if want.Measure == nil {
 		return nil, &vendors.PermanentError{Err: errUnknownProfile}
 	}
-	ports := portsOf(l.cfg.Device, want)
+	ports := portsOf(cmp.Or(want.Device, l.cfg.Device), want)
 	for i := range ports {
 		if ports[i].OID = v.ports[ports[i].Name]; ports[i].OID == 0 {
 			return nil, &vendors.PortError{Port: ports[i].Name, Err: errors.New("the switch has no such port (COUNTERS_DB " + portNamesMap + ")")}
 		}
 	}
-	in := Input{Profile: want.Measure, Interval: cmp.Or(l.cfg.Device.Interval, want.Measure.Interval), Switch: v.switchID, Foreign: l.foreign(v), Ports: ports, Caps: c}
+	in := Input{Profile: want.Measure, Interval: want.Measure.Interval, Switch: v.switchID, Foreign: l.foreign(v), Ports: ports, Caps: c}
 	p, _, err := Compile(&in)
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
@@ -311,7 +316,7 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 	if _, err := diff(tamObjects, &vendors.Setup{}, &want); err != nil {
 		return err
 	}
-	v, _, err := l.read(ctx)
+	v, _, err := l.read(ctx, &want)
 	if err != nil {
 		return err
 	}
@@ -334,7 +339,7 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 // change leads from what there is to a program, and records each step before it is done.
 func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vendors.Setup) error {
 	l.rec.Setup = *want.Wanted()
-	l.rec.Setup.Measure = nil
+	l.rec.Setup.Measure, l.rec.Setup.Device = nil, nil
 	l.rec.Objects = l.rec.Objects[:0:0]
 	objects := []Object{}
 	if to != nil {
@@ -424,7 +429,7 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 	if l.want == nil {
 		return res, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, of which the objects are made: call Apply with the profile first")}
 	}
-	_, s, err := l.read(ctx)
+	_, s, err := l.read(ctx, nil)
 	if err != nil {
 		return res, err
 	}
@@ -455,7 +460,7 @@ func (l *Live) Release(context.Context) error { return nil }
 
 // Remove takes away what csig made, and gives ports back what SAI has by default.
 func (l *Live) Remove(ctx context.Context) error {
-	v, s, err := l.read(ctx)
+	v, s, err := l.read(ctx, nil)
 	if err != nil || s.Nothing() && len(l.rec.IDs) == 0 && l.rec.Pending == nil {
 		return err
 	}

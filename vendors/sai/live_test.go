@@ -35,16 +35,18 @@ func (b beside) Dial(ctx context.Context, _ Process) (net.Conn, error) {
 // liveOf drives a fake's switch with the ports, profile and locators of an input.
 func liveOf(t *testing.T, sw *saitest.Switch, in *Input) (*Live, vendors.Setup) {
 	t.Helper()
-	dev := &inventory.Device{Name: "leaf1", Platform: "sai", Interval: in.Interval}
+	dev := &inventory.Device{Name: "leaf1", Platform: "sai"}
+	measure := *in.Profile
+	measure.Interval = in.Interval
 	want := vendors.Setup{
 		TPID: in.Profile.TPID, WideTPID: in.Profile.WideTPID, Layout: in.Profile.Layout, OnStale: inventory.Conservative,
-		Profile: in.Profile.Hash(), Measure: in.Profile, Signals: in.signals(),
+		Profile: in.Profile.Hash(), Measure: &measure, Device: dev, Signals: in.signals(),
 	}
 	for _, p := range in.Ports {
 		dev.Ports = append(dev.Ports, inventory.Port{Name: p.Name, LM: p.LM})
 		want.Ports = append(want.Ports, vendors.PortSetup{Port: p.Name, Action: p.Action})
 	}
-	l := OpenLive(LiveConfig{Device: dev, Host: beside{sw}, Redis: sonicdb.New(sonicdb.Options{File: sw.Redis.File, Socket: sw.Redis.Socket, Dial: sonictest.Dial})})
+	l := OpenLive(LiveConfig{Device: &inventory.Device{Name: dev.Name, Platform: dev.Platform}, Host: beside{sw}, Redis: sonicdb.New(sonicdb.Options{File: sw.Redis.File, Socket: sw.Redis.Socket, Dial: sonictest.Dial})})
 	t.Cleanup(func() { _ = l.Close() })
 	return l, want
 }
