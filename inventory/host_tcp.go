@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -11,13 +12,21 @@ import (
 type TCP struct {
 	_ struct{} `doc:"The TCP connections that csig host run gives tags."`
 
-	// To are prefixes; Ports are ports, or FIRST-LAST; Tag is "all" or "1/N": PortRanges and Every read them.
+	// To are prefixes; Ports are ports, or FIRST-LAST; Tag, Jump and Ramp are "all" or "1/N": PortRanges, Every and
+	// Shares read them.
 	To     []string `key:"to,need,flow" is:"prefix" hint:"list the prefixes of the hosts that expect tags, e.g. [10.0.0.0/16]: others never get one" doc:"Prefixes of the hosts that run csig host run, too: connections with others have no tags."`
 	Ports  []string `key:"ports,flow" is:"tcp-ports" doc:"Ports of the servers, as 443 or 8000-8999; all unless given."`
 	CGroup string   `key:"cgroup" is:"path" doc:"The directory of the control group whose processes' connections these are; of all unless given."`
 	Tag    string   `key:"tag" is:"share" default:"all" doc:"Which frames have a tag while the peer reflects them: all, or one in so many, as 1/8."`
 	Option uint8    `key:"option" range:"35 254" default:"253" hint:"253, unless the domain has a kind of its own" doc:"The kind of the TCP option that reflects tags, the same on all hosts; 253 unless given."`
+
+	Control string `key:"control" words:"native csig" hash:"late" doc:"csig: while the signal comes, csig's congestion control has a connection; native unless given, the system's own always."` // "" is native
+	Jump    string `key:"jump" is:"share" hash:"late" doc:"With control: csig, the share of what the signal leaves that a connection takes at its start and after it was idle; 1/8 unless given."`
+	Ramp    string `key:"ramp" is:"share" hash:"late" doc:"With control: csig, the share that it takes later, once in the time that its effect needs to be in the signal; 1/2 unless given."`
 }
+
+// ControlCSIG has connections under csig's congestion control while the signal comes.
+const ControlCSIG = "csig"
 
 // takenOptions are kinds that the kernel or an RFC has another use for.
 var takenOptions = map[uint8]string{69: "TCP-ENO (RFC 8547)", 172: "Accurate ECN", 174: "Accurate ECN"}
@@ -26,6 +35,9 @@ var takenOptions = map[uint8]string{69: "TCP-ENO (RFC 8547)", 172: "Accurate ECN
 func (k *TCP) Check(m Mapping) {
 	if use, taken := takenOptions[k.Option]; taken {
 		m.WrongValue("option", "253 is for such experiments (RFC 6994)", "option: %d is that of %s", k.Option, use)
+	}
+	if k.Control != ControlCSIG {
+		m.refuse("is of control: csig", "jump", "ramp")
 	}
 	if m.Has("to") && len(k.To) == 0 && m.r.mistakes() == m.before {
 		m.WrongValue("to", "list the prefixes of the hosts that expect tags", "to: there is none")
@@ -45,6 +57,13 @@ func (k *TCP) PortRanges() [][2]uint16 {
 func (k *TCP) Every() uint32 {
 	n, _ := shareOf(k.Tag)
 	return n
+}
+
+// Shares are the N of the shares, 1/N, that csig's congestion control takes.
+func (k *TCP) Shares() (jump, ramp uint32) {
+	jump, _ = shareOf(cmp.Or(k.Jump, "1/8"))
+	ramp, _ = shareOf(cmp.Or(k.Ramp, "1/2"))
+	return jump, ramp
 }
 
 func portRange(text string) (out [2]uint16, ok bool) {
@@ -91,7 +110,7 @@ func notTCPPorts(text string, quote func(string) string) (problem, hint string) 
 
 func notShare(text string, quote func(string) string) (problem, hint string) {
 	if _, ok := shareOf(text); !ok {
-		return fmt.Sprintf("want all, or 1/N with N up to %d, found %s", mostShare, quote(text)), "e.g. 1/8: one frame in eight has a tag"
+		return fmt.Sprintf("want all, or 1/N with N up to %d, found %s", mostShare, quote(text)), "e.g. 1/8, one in eight"
 	}
 	return "", ""
 }

@@ -55,9 +55,22 @@ func TestHostTCP(t *testing.T) {
 	if err != nil || !bytes.Contains(written, []byte("tcp: {to: [10.0.0.0/8], tag: all, option: 253}")) {
 		t.Errorf("%v\n%s", err, written)
 	}
+	if jump, ramp := three.TCP.Shares(); three.TCP.Control == ControlCSIG || jump != 8 || ramp != 2 {
+		t.Errorf("%+v", three.TCP)
+	}
+	g := parse(t, text+"hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], control: csig, jump: 1/4, ramp: all}}]\n")
+	if jump, ramp := g.Hosts[0].TCP.Shares(); g.Hosts[0].TCP.Control != ControlCSIG || jump != 4 || ramp != 1 {
+		t.Errorf("%+v", g.Hosts[0].TCP)
+	}
+	if written, err := Marshal(g); err != nil || !bytes.Contains(written, []byte("option: 253, control: csig, jump: 1/4, ramp: all}")) {
+		t.Errorf("%v\n%s", err, written)
+	}
 	with := f.Hash()
 	three.TCP.Tag = "1/2"
 	if f.Hash() == with {
 		t.Error("the hash does not have it")
+	}
+	if without := g.Hash(); func() bool { g.Hosts[0].TCP.Ramp = "1/2"; return g.Hash() == without }() {
+		t.Error("the hash does not have a share")
 	}
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -189,12 +192,13 @@ func hostStatusText(s *tcp.Status, columns int) string {
 	if s.More {
 		fmt.Fprintf(&b, "There are more than the %d connections that are shown.\n", len(s.Flows))
 	}
+	b.WriteString(controlText(s, columns))
 	if len(s.Flows) == 0 {
 		return b.String()
 	}
 	b.WriteByte('\n')
 	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "LOCAL\tREMOTE\tPEER\tSTATE\tSIGNAL\tS\tLEFT\tBOTTLENECK\tAGE")
+	fmt.Fprintln(tw, "LOCAL\tREMOTE\tPEER\tSTATE\tCONTROL\tSIGNAL\tS\tLEFT\tBOTTLENECK\tAGE")
 	for i := range s.Flows {
 		f := &s.Flows[i]
 		peer := f.Peer
@@ -202,14 +206,35 @@ func hostStatusText(s *tcp.Status, columns int) string {
 			peer = "-"
 		}
 		if len(f.Learned) == 0 {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\n", f.Local, f.Remote, peer, f.State)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\n", f.Local, f.Remote, peer, f.State, f.Control)
 		}
 		for k := range f.Learned {
 			r := &f.Learned[k]
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\n", f.Local, f.Remote, peer, f.State, r.Signal, r.S, r.Range, bottleneck(r), time.Duration(r.AgeNS).Round(time.Millisecond))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\n", f.Local, f.Remote, peer, f.State, f.Control, r.Signal, r.S, r.Range, bottleneck(r), time.Duration(r.AgeNS).Round(time.Millisecond))
 		}
 	}
 	_ = tw.Flush()
+	return b.String()
+}
+
+// controlText is a line for each congestion control that connections are under, and each reason; nothing where the
+// fleet file leaves all of them to the system's.
+func controlText(s *tcp.Status, columns int) string {
+	if s.Control.Wanted != tcp.ControlCSIG {
+		return ""
+	}
+	var b strings.Builder
+	if s.Control.Trouble != "" {
+		b.WriteString(wrap("csig's congestion control has no connection: "+s.Control.Trouble, columns, 2))
+	}
+	type under struct{ control, why string }
+	n := map[under]int{}
+	for i := range s.Flows {
+		n[under{s.Flows[i].Control, s.Flows[i].Why}]++
+	}
+	for _, u := range slices.SortedFunc(maps.Keys(n), func(a, b under) int { return cmp.Or(n[b]-n[a], strings.Compare(a.control+a.why, b.control+b.why)) }) {
+		b.WriteString(wrap(fmt.Sprintf("%s under %s: %s", count(n[u], "connection"), u.control, u.why), columns, 2))
+	}
 	return b.String()
 }
 

@@ -11,25 +11,28 @@ import (
 // TestHostStatusText has connections of every kind as a table.
 func TestHostStatusText(t *testing.T) {
 	age := (76 * time.Millisecond).Nanoseconds()
-	s := &tcp.Status{Host: "h1", Interface: "eth0", Flows: []tcp.Flow{
-		{Local: "10.0.0.1:40000", Remote: "10.0.0.2:443", Peer: "h2", State: tcp.FlowTagged, AgeNS: &age, Learned: []tcp.Reading{
+	s := &tcp.Status{Host: "h1", Interface: "eth0", Control: tcp.Control{Wanted: tcp.ControlCSIG}, Flows: []tcp.Flow{
+		{Local: "10.0.0.1:40000", Remote: "10.0.0.2:443", Peer: "h2", State: tcp.FlowTagged, Control: "csig", Why: "the signal comes", AgeNS: &age, Learned: []tcp.Reading{
 			{Signal: "abw", S: 17, Range: "3.55–4.5 Mbit/s", LM: 5, Ports: []string{"s1:up"}, AgeNS: age},
 			{T: 1, Signal: "abwc", S: 9, Range: "1–1.5 %", LM: 6, Ports: []string{"s1:a", "s2:b"}, AgeNS: age},
 		}},
-		{Local: "10.0.0.1:40001", Remote: "10.0.0.9:443", State: tcp.FlowProbing, AgeNS: &age, Learned: []tcp.Reading{
+		{Local: "10.0.0.1:40001", Remote: "10.0.0.9:443", State: tcp.FlowProbing, Control: "bbr", Why: "the port's agent is gone", AgeNS: &age, Learned: []tcp.Reading{
 			{Signal: "abw", S: 31, LM: 126, Range: "9 Gbit/s and above", Note: "none"}, {T: 1, Signal: "abwc", LM: 125, Range: "0", Note: "stale"}, {T: 1, Signal: "abwc", LM: 99, Range: "0"},
 		}},
-		{Local: "10.0.0.1:40002", Remote: "10.0.0.9:444", State: tcp.FlowProbing},
+		{Local: "10.0.0.1:40002", Remote: "10.0.0.9:444", State: tcp.FlowProbing, Control: "bbr", Why: "no signal has come"},
 	}}
 	want := `host h1 at eth0: 3 connections with a peer that reflects tags, 1 of them with tags now
+1 connection under bbr: no signal has come
+1 connection under bbr: the port's agent is gone
+1 connection under csig: the signal comes
 
-LOCAL           REMOTE        PEER  STATE    SIGNAL  S   LEFT                BOTTLENECK                      AGE
-10.0.0.1:40000  10.0.0.2:443  h2    tagged   abw     17  3.55–4.5 Mbit/s     s1:up                           76ms
-10.0.0.1:40000  10.0.0.2:443  h2    tagged   abwc    9   1–1.5 %             s1:a or s2:b                    76ms
-10.0.0.1:40001  10.0.0.9:443  -     probing  abw     31  9 Gbit/s and above  none: no port replaced the tag  0s
-10.0.0.1:40001  10.0.0.9:443  -     probing  abwc    0   0                   stale: the port's agent is gone 0s
-10.0.0.1:40001  10.0.0.9:443  -     probing  abwc    0   0                   locator 99, of no port on the way  0s
-10.0.0.1:40002  10.0.0.9:444  -     probing  -       -   -                   -                               -
+LOCAL           REMOTE        PEER  STATE    CONTROL  SIGNAL  S   LEFT                BOTTLENECK                      AGE
+10.0.0.1:40000  10.0.0.2:443  h2    tagged   csig  abw     17  3.55–4.5 Mbit/s     s1:up                           76ms
+10.0.0.1:40000  10.0.0.2:443  h2    tagged   csig  abwc    9   1–1.5 %             s1:a or s2:b                    76ms
+10.0.0.1:40001  10.0.0.9:443  -     probing  bbr  abw     31  9 Gbit/s and above  none: no port replaced the tag  0s
+10.0.0.1:40001  10.0.0.9:443  -     probing  bbr  abwc    0   0                   stale: the port's agent is gone 0s
+10.0.0.1:40001  10.0.0.9:443  -     probing  bbr  abwc    0   0                   locator 99, of no port on the way  0s
+10.0.0.1:40002  10.0.0.9:444  -     probing  bbr  -       -   -                   -                               -
 `
 	squeeze := func(text string) string {
 		lines := strings.Split(text, "\n")
@@ -41,12 +44,16 @@ LOCAL           REMOTE        PEER  STATE    SIGNAL  S   LEFT                BOT
 	if got := hostStatusText(s, 120); squeeze(got) != squeeze(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	s.Trouble, s.More = "eth0 is gone", true
+	s.Trouble, s.More, s.Control.Trouble = "eth0 is gone", true, "the kernel has no cubic"
 	got := hostStatusText(s, 120)
-	for _, line := range []string{"no connection has tags: eth0 is gone\n", "There are more than the 3 connections that are shown.\n"} {
+	for _, line := range []string{"no connection has tags: eth0 is gone\n", "csig's congestion control has no connection: the kernel has no cubic\n", "There are more than the 3 connections that are shown.\n"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no line %q:\n%s", line, got)
 		}
+	}
+	s.Control.Wanted = tcp.ControlNative
+	if got := hostStatusText(s, 120); strings.Contains(got, "under") {
+		t.Errorf("it says why, though the fleet file has no control: csig:\n%s", got)
 	}
 }
 

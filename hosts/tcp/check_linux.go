@@ -23,17 +23,17 @@ import (
 
 // probes ask this machine; none changes anything.
 type probes struct {
-	release   func() string
-	rights    func() error
-	tcx       func() error
-	sockops   func() error
-	load      func(*Config) error // all programs, which nothing runs then
-	structOps func() error
-	symbol    func(name string) (bool, error) // of the kernel
-	cgroup    func(*Config) (string, error)
-	link      func(name string) (netlink.Link, error)
-	features  func(index int) (map[string]bool, error) // that are on
-	room      func(netip.Prefix, netlink.Link) error
+	release  func() string
+	rights   func() error
+	tcx      func() error
+	sockops  func() error
+	load     func(*Config) error             // all programs, which nothing runs then
+	control  func(*Config) error             // the congestion control, which nothing is under then
+	symbol   func(name string) (bool, error) // of the kernel
+	cgroup   func(*Config) (string, error)
+	link     func(name string) (netlink.Link, error)
+	features func(index int) (map[string]bool, error) // that are on
+	room     func(netip.Prefix, netlink.Link) error
 }
 
 // Look is whether this machine can give TCP connections tags; cfg is nil where there is no fleet file.
@@ -77,7 +77,11 @@ func (p *probes) check(cfg *Config) *Check {
 		if add("sockops", true, "programs may write and read TCP options", newer, sockops) && first {
 			add("programs", true, "the kernel takes all programs of csig host run, iterators over connections among them", newer, p.load(host))
 		}
-		add("struct_ops", false, "the kernel takes congestion controls in BPF; csig has none yet", "nothing is to be done: csig has no congestion control of its own yet", p.structOps())
+		control := p.control(host)
+		if control != nil {
+			control = fmt.Errorf("connections stay with the system's congestion control: %w", control)
+		}
+		add("control", false, "the kernel takes csig's congestion control", "needs a kernel with CONFIG_BPF_JIT, cubic built in, and the fleet file's buckets: without it tags work as with control: native", control)
 	}
 	at, err := p.cgroup(host)
 	add("cgroup", true, "connections of the processes in "+at+" and below", "", err)
@@ -161,12 +165,12 @@ var thisMachine = probes{
 		}
 		return p.close()
 	},
-	structOps: func() error { return features.HaveProgramType(ebpf.StructOps) },
-	symbol:    kernelHas,
-	cgroup:    (*Config).cgroup,
-	link:      netlink.LinkByName,
-	features:  featuresOf,
-	room:      roomTo,
+	control:  tryControl,
+	symbol:   kernelHas,
+	cgroup:   (*Config).cgroup,
+	link:     netlink.LinkByName,
+	features: featuresOf,
+	room:     roomTo,
 }
 
 // kernelHas reports whether the kernel has a function.

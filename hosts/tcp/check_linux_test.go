@@ -64,10 +64,11 @@ func TestCheck(t *testing.T) {
 		nothing := func() error { return nil }
 		return probes{
 			release: func() string { return "6.12.48+deb13-amd64" },
-			rights:  nothing, tcx: nothing, sockops: nothing, structOps: nothing,
-			load:   func(*Config) error { return nil },
-			symbol: func(string) (bool, error) { return true, nil },
-			cgroup: func(*Config) (string, error) { return "/sys/fs/cgroup", nil },
+			rights:  nothing, tcx: nothing, sockops: nothing,
+			control: func(*Config) error { return nil },
+			load:    func(*Config) error { return nil },
+			symbol:  func(string) (bool, error) { return true, nil },
+			cgroup:  func(*Config) (string, error) { return "/sys/fs/cgroup", nil },
 			link: func(string) (netlink.Link, error) {
 				return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: 1500, EncapType: "ether"}}, nil
 			},
@@ -92,7 +93,7 @@ func TestCheck(t *testing.T) {
 		{"rights", func(p *probes) { p.rights = func() error { return no } }, false, "rights: no → run csig as root"},
 		{"sockops", func(p *probes) { p.sockops = func() error { return no } }, false, "sockops: cannot write TCP options → CONFIG_CGROUP_BPF"},
 		{"a program", func(p *probes) { p.load = func(*Config) error { return no } }, false, "programs: no → use Linux 6.6"},
-		{"struct_ops", func(p *probes) { p.structOps = func() error { return no } }, true, "struct_ops: no → nothing is to be done"},
+		{"a congestion control", func(p *probes) { p.control = func(*Config) error { return no } }, true, "control: the system's congestion control: no → CONFIG_BPF_JIT"},
 		{"control groups", func(p *probes) { p.cgroup = func(*Config) (string, error) { return "", no } }, false, "cgroup: no → "},
 		{"8021q", func(p *probes) { p.symbol = func(string) (bool, error) { return false, nil } }, true, "gro: CONFIG_VLAN_8021Q → rx-vlan-stag-hw-parse"},
 		{"a kernel's list", func(p *probes) { p.symbol = func(string) (bool, error) { return false, no } }, true, "gro: no → "},

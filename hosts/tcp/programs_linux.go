@@ -29,6 +29,9 @@ type programs struct {
 	tcpObjects
 	links []link.Link // in the order in which they end
 	list  *link.Iter
+
+	control  *control // nil: connections stay with the system's control
+	unloaded error    // why there is none, though the fleet file wants it
 }
 
 // loadSpec is the object as this build has it, with the constants of a configuration.
@@ -92,8 +95,16 @@ func (cfg *Config) load() (*programs, error) {
 		return nil, err
 	}
 	p := &programs{}
-	if err := spec.LoadAndAssign(&p.tcpObjects, nil); err != nil {
-		return nil, fmt.Errorf("load the BPF programs: %w", err)
+	var opts *ebpf.CollectionOptions
+	if cfg.wantsControl() {
+		if p.control, p.unloaded = cfg.loadControl(); p.unloaded == nil {
+			if opts, err = p.control.share(cfg, spec); err != nil {
+				return nil, errors.Join(err, p.control.close())
+			}
+		}
+	}
+	if err := spec.LoadAndAssign(&p.tcpObjects, opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), p.control.close())
 	}
 	if err := cfg.fill(p); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -238,7 +249,7 @@ func (p *programs) close() error {
 	if p.list != nil {
 		err = errors.Join(err, p.list.Close())
 	}
-	return errors.Join(err, p.tcpObjects.Close())
+	return errors.Join(err, p.tcpObjects.Close(), p.control.close())
 }
 
 // counts are the sums of all processors.

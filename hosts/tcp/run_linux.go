@@ -60,6 +60,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	if err := r.begin(iface.Index); err != nil {
 		return err
 	}
+	r.registerControl()
 	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "interface": iface.Name, "cgroup": cgroup, "to": cfg.Host.TCP.To}).Info("TCP connections have tags")
 	ended := make(chan error, 1)
 	go func() { ended <- listener.Serve(log.New(io.Discard, "", 0)) }()
@@ -91,6 +92,7 @@ type running struct {
 	names    *names
 	index    int    // of the interface that the programs are at; 0: it is gone
 	trouble  string // why they are at none
+	native   string // why csig's control has no connection, though the fleet file wants it
 }
 
 // begin attaches the programs to an interface.
@@ -107,6 +109,27 @@ func (r *running) begin(index int) error {
 	return err
 }
 
+// registerControl has connections be given to csig's control, where the fleet file wants it; else they stay with the
+// system's.
+func (r *running) registerControl() {
+	if !r.cfg.wantsControl() || r.programs.control != nil && r.programs.control.link != nil {
+		return
+	}
+	err := r.programs.unloaded
+	if err == nil {
+		err = r.programs.control.register()
+	}
+	switch {
+	case err == nil:
+		r.native = ""
+		jump, ramp := r.cfg.Host.TCP.Shares()
+		r.cfg.Log.WithFields(logrus.Fields{"jump": fmt.Sprintf("1/%d", jump), "ramp": fmt.Sprintf("1/%d", ramp)}).Info("csig's congestion control has connections while the signal comes")
+	case r.native != err.Error():
+		r.native = err.Error()
+		r.cfg.Log.WithError(err).Warn("connections stay with the system's congestion control")
+	}
+}
+
 // end ends what runs in the kernel; csig host status has no answer then.
 func (r *running) end() {
 	r.mu.Lock()
@@ -121,6 +144,7 @@ func (r *running) end() {
 func (r *running) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.registerControl()
 	iface, err := net.InterfaceByName(r.cfg.Host.Interface)
 	if err == nil && iface.Index == r.index {
 		return
@@ -171,13 +195,18 @@ func (r *running) status() (*Status, error) {
 		return nil, err
 	}
 	s.Counts = Counts{c.Connections, c.Tagged, c.Probes, c.Stripped, c.Options, c.Reflections, c.Malformed, c.NoRoom, c.Failed}
+	if s.Control, err = r.control(); err != nil {
+		return nil, err
+	}
 	entries, more, err := r.programs.connections()
 	if err != nil {
 		return nil, err
 	}
 	s.More = more
 	for i := range entries {
-		s.Flows = append(s.Flows, r.names.flow(&entries[i]))
+		f := r.names.flow(&entries[i])
+		f.Control, f.Why = entries[i].by(&s.Control)
+		s.Flows = append(s.Flows, f)
 	}
 	sortFlows(s.Flows)
 	return s, nil
@@ -189,7 +218,7 @@ func (n *names) flow(e *tcpEntry) Flow {
 	f := Flow{
 		Local: netip.AddrPortFrom(addressOf(e.Ends.Local), e.Ends.LocalPort).String(), Remote: netip.AddrPortFrom(remote, e.Ends.RemotePort).String(),
 		Peer: n.hosts[remote], Opened: "remote", State: FlowProbing, Tags: e.Flow.Tags, Sent: e.Flow.Options, Answers: e.Flow.Reflections,
-		Learned: []Reading{}, Received: []Reading{},
+		Learned: []Reading{}, Received: []Reading{}, Jumps: e.Control.Jumps, Ramps: e.Control.Ramps, Undelivered: e.Control.Failed,
 	}
 	if e.Flow.Active != 0 {
 		f.Opened = "local"

@@ -12,7 +12,10 @@
 #define BPF_LOAD_HDR_OPT_TCP_SYN 1
 
 #define AF_INET 2
+#define SOL_SOCKET 1
+#define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
+#define TCP_CONGESTION 13
 #define TCP_SAVE_SYN 27
 #define TCP_BPF_SYN_IP 1006
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
@@ -91,6 +94,7 @@ static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static long (*bpf_setsockopt)(void *ctx, int level, int name, void *value, int len) = (void *)49;
 static long (*bpf_getsockopt)(void *ctx, int level, int name, void *value, int len) = (void *)57;
 static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *s, int flags) = (void *)59;
+static long (*bpf_probe_read_kernel_str)(void *to, u32 len, const void *from) = (void *)115;
 static long (*bpf_sk_release)(void *sk) = (void *)86;
 static struct bpf_sock *(*bpf_sk_fullsock)(struct bpf_sock *sk) = (void *)95;
 static struct bpf_sock *(*bpf_skc_lookup_tcp)(void *ctx, struct bpf_sock_tuple *t, u32 size, u64 netns, u64 flags) = (void *)99;

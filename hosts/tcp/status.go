@@ -26,9 +26,38 @@ type Status struct {
 	CGroup    string    `json:"cgroup"`
 	Since     time.Time `json:"since"`
 	Trouble   string    `json:"trouble"` // why no connection has tags now; "" where they may
+	Control   Control   `json:"control"`
 	Counts    Counts    `json:"counts"`
 	Flows     []Flow    `json:"flows"` // whose ends agreed on the option
 	More      bool      `json:"more"`  // there are more than 10,000
+}
+
+// ControlNative is the congestion control that the system gives connections; ControlCSIG is csig's.
+const (
+	ControlNative = "native"
+	ControlCSIG   = "csig"
+)
+
+// Control is csig's congestion control.
+type Control struct {
+	Wanted  string        `json:"wanted"`  // by the fleet file: "native" or "csig"
+	Name    string        `json:"name"`    // in the kernel; "" where it has none
+	Trouble string        `json:"trouble"` // why no connection is under it, though it is wanted; "" else
+	Jump    string        `json:"jump"`    // shares of what is left
+	Ramp    string        `json:"ramp"`
+	AgeNS   int64         `json:"age_ns"` // until what a connection sends is in the signal, without the path's delay
+	Counts  ControlCounts `json:"counts"`
+}
+
+// ControlCounts are sums since csig host run began.
+type ControlCounts struct {
+	Given       uint64 `json:"given"`   // connections, to csig's control
+	Stopped     uint64 `json:"stopped"` // back, as no signal came
+	Stale       uint64 `json:"stale"`   // back, as a port's agent is gone
+	Refused     uint64 `json:"refused"` // by the kernel
+	Jumps       uint64 `json:"jumps"`
+	Ramps       uint64 `json:"ramps"`
+	Undelivered uint64 `json:"undelivered"` // jumps and ramps after which the connection was not faster
 }
 
 // Counts are sums since csig host run began.
@@ -57,6 +86,12 @@ type Flow struct {
 	Tags     uint64    `json:"tags"`     // sent
 	Sent     uint64    `json:"sent"`     // reflections
 	Answers  uint64    `json:"answers"`  // reflections received
+	Control  string    `json:"control"`  // that it is under: "csig", or the kernel's name of another
+	Why      string    `json:"why"`      // it is under that one
+	Jumps    uint32    `json:"jumps"`    // head-room that it took at its start and after it was idle
+	Ramps    uint32    `json:"ramps"`    // and later
+
+	Undelivered uint32 `json:"undelivered"` // of both, after which it was not faster
 }
 
 // The states of a connection.

@@ -4,7 +4,7 @@
  * removed at tcx ingress of one network interface, and a TCP option reflects them. What is known of a
  * connection is in its socket's storage, and goes with the socket. Numbers in frames are in network order; a
  * build is for little-endian machines. */
-#include "sockets.h"
+#include "control.h"
 
 #define TPID 0xa888	/* 0x88a8: the only one that vlan_push takes, besides that of ordinary VLANs */
 #define SIGNALS 4
@@ -25,6 +25,10 @@ const volatile u16 start[SIGNALS];	/* the tags that leave, in turns */
 const volatile u32 carried;	/* bits: which T the profile has */
 const volatile u8 option_kind;
 const volatile u16 option_exid;	/* network order; 0: the kind has none */
+const volatile char control_name[CONTROL_NAME];	/* of csig's control; empty: connections stay with the system's */
+const volatile u64 room[32];	/* by S: bytes/s that it leaves at least */
+const volatile u32 control_signal;	/* whose S that is */
+const volatile u16 lm_shift, lm_stale;	/* of the layout; higher locators than stale, and 0, are no port's */
 
 /* A tag and when it came. */
 struct reading {
@@ -457,6 +461,46 @@ inline_fn void write(struct bpf_sock_ops *s)
 	COUNT(options);
 }
 
+/* control hands a connection to csig's control, and tells it what is left. */
+inline_fn void control(struct bpf_sock_ops *s, u16 tci, u64 now)
+{
+	struct bpf_sock *sk = s->sk;
+	u32 lm = (tci & 127) >> lm_shift;
+	char name[CONTROL_NAME];
+
+	if (!control_name[0] || tci >> 13 != control_signal || !lm || lm > lm_stale || !sk)
+		return;
+	struct control *c = bpf_sk_storage_get(&controls, sk, 0, lm == lm_stale ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	if (!c)
+		return;
+	if (lm == lm_stale) {	/* it gives the connection back itself */
+		c->at = 0;
+		if (c->mine)
+			c->why = WHY_STALE;
+		return;
+	}
+	c->at = now;
+	c->room = room[tci >> 7 & 31];
+	if (c->mine) {
+		c->why = WHY_NONE;
+		return;
+	}
+	if (c->why == WHY_CHOSEN || (c->refused && now - c->refused < 1000000000))
+		return;
+#pragma unroll
+	for (int i = 0; i < CONTROL_NAME; i++)
+		name[i] = control_name[i];
+	if (bpf_getsockopt(s, SOL_TCP, TCP_CONGESTION, c->previous, CONTROL_NAME))
+		return;
+	if (bpf_setsockopt(s, SOL_TCP, TCP_CONGESTION, name, CONTROL_NAME)) {
+		c->refused = now;
+		c->why = WHY_REFUSED;
+		COUNT_CONTROL(refused);
+		return;
+	}
+	COUNT_CONTROL(given);
+}
+
 inline_fn void receive(struct bpf_sock_ops *s)
 {
 	u8 o[OPTION_MOST];
@@ -470,7 +514,8 @@ inline_fn void receive(struct bpf_sock_ops *s)
 			COUNT(malformed);
 		return;
 	}
-	if (note(f->learned, swap16(*(u16 *)&o[OPTION_HEAD]), now)) {
+	u16 tci = swap16(*(u16 *)&o[OPTION_HEAD]);
+	if (note(f->learned, tci, now)) {
 		COUNT(malformed);
 		return;
 	}
@@ -478,6 +523,7 @@ inline_fn void receive(struct bpf_sock_ops *s)
 	f->missed = 0;
 	f->reflections++;
 	COUNT(reflections);
+	control(s, tci, now);
 }
 
 SEC("sockops")
@@ -545,8 +591,15 @@ struct entry {
 	u32 pad;
 	u64 now;
 	struct flow flow;
+	struct control control;
+	char under[CONTROL_NAME];	/* the control that it is under */
 };
 const struct entry *entry_type __attribute__((unused)); /* for bpf2go, which knows the types of what is global */
+
+/* Of the kernel's own structures (CO-RE). */
+struct tcp_congestion_ops { char name[CONTROL_NAME]; } core;
+struct inet_connection_sock { const struct tcp_congestion_ops *icsk_ca_ops; } core;
+struct tcp_sock { struct inet_connection_sock inet_conn; } core;
 
 SEC("iter/bpf_sk_storage_map")
 int csig_list(struct bpf_iter__bpf_sk_storage_map *c)
@@ -571,6 +624,12 @@ int csig_list(struct bpf_iter__bpf_sk_storage_map *c)
 	e.ends.local_port = sk->__sk_common.skc_num;
 	e.now = bpf_ktime_get_ns();
 	e.flow = *f;
+	struct control *has = bpf_sk_storage_get(&controls, sk, 0, 0);
+	if (has)
+		e.control = *has;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (tp && tp->inet_conn.icsk_ca_ops)
+		bpf_probe_read_kernel_str(e.under, sizeof e.under, tp->inet_conn.icsk_ca_ops->name);
 	bpf_seq_write(c->meta->seq, &e, sizeof e);
 	return 0;
 }

@@ -13,6 +13,42 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type tcpControl struct {
+	_         structs.HostLayout
+	At        uint64
+	Room      uint64
+	Next      uint64
+	Sampled   uint64
+	Rate      uint64
+	Took      uint64
+	Refused   uint64
+	Before    uint64
+	Delivered uint32
+	Cap       uint32
+	Jumps     uint32
+	Ramps     uint32
+	Failed    uint32
+	Mine      uint8
+	Why       uint8
+	Jump      uint8
+	Held      uint8
+	Giving    uint8
+	Paced     uint8
+	Previous  [16]int8
+	Pad       [6]uint8
+}
+
+type tcpControlCounts struct {
+	_       structs.HostLayout
+	Given   uint64
+	Stopped uint64
+	Stale   uint64
+	Refused uint64
+	Jumps   uint64
+	Ramps   uint64
+	Failed  uint64
+}
+
 type tcpCounts struct {
 	_           structs.HostLayout
 	Tagged      uint64
@@ -35,11 +71,13 @@ type tcpEnds struct {
 }
 
 type tcpEntry struct {
-	_    structs.HostLayout
-	Ends tcpEnds
-	Pad  uint32
-	Now  uint64
-	Flow tcpFlow
+	_       structs.HostLayout
+	Ends    tcpEnds
+	Pad     uint32
+	Now     uint64
+	Flow    tcpFlow
+	Control tcpControl
+	Under   [16]int8
 }
 
 type tcpFlow struct {
@@ -76,27 +114,34 @@ type tcpReading struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	tcpMapCounters       = "counters"
-	tcpMapFlows          = "flows"
-	tcpMapHandshakes     = "handshakes"
-	tcpMapPorts          = "ports"
-	tcpMapPrefixes       = "prefixes"
-	tcpProgCsigInsert    = "csig_insert"
-	tcpProgCsigList      = "csig_list"
-	tcpProgCsigListeners = "csig_listeners"
-	tcpProgCsigReflect   = "csig_reflect"
-	tcpProgCsigStrip     = "csig_strip"
-	tcpVarCarried        = "carried"
-	tcpVarEntryType      = "entry_type"
-	tcpVarEvery          = "every"
-	tcpVarExpires        = "expires"
-	tcpVarFresh          = "fresh"
-	tcpVarNetnsCookie    = "netns_cookie"
-	tcpVarOptionExid     = "option_exid"
-	tcpVarOptionKind     = "option_kind"
-	tcpVarProbeEvery     = "probe_every"
-	tcpVarSignals        = "signals"
-	tcpVarStart          = "start"
+	tcpMapControlCounters = "control_counters"
+	tcpMapControls        = "controls"
+	tcpMapCounters        = "counters"
+	tcpMapFlows           = "flows"
+	tcpMapHandshakes      = "handshakes"
+	tcpMapPorts           = "ports"
+	tcpMapPrefixes        = "prefixes"
+	tcpProgCsigInsert     = "csig_insert"
+	tcpProgCsigList       = "csig_list"
+	tcpProgCsigListeners  = "csig_listeners"
+	tcpProgCsigReflect    = "csig_reflect"
+	tcpProgCsigStrip      = "csig_strip"
+	tcpVarCarried         = "carried"
+	tcpVarControlName     = "control_name"
+	tcpVarControlSignal   = "control_signal"
+	tcpVarEntryType       = "entry_type"
+	tcpVarEvery           = "every"
+	tcpVarExpires         = "expires"
+	tcpVarFresh           = "fresh"
+	tcpVarLmShift         = "lm_shift"
+	tcpVarLmStale         = "lm_stale"
+	tcpVarNetnsCookie     = "netns_cookie"
+	tcpVarOptionExid      = "option_exid"
+	tcpVarOptionKind      = "option_kind"
+	tcpVarProbeEvery      = "probe_every"
+	tcpVarRoom            = "room"
+	tcpVarSignals         = "signals"
+	tcpVarStart           = "start"
 )
 
 // loadTcp returns the embedded CollectionSpec for tcp.
@@ -152,28 +197,35 @@ type tcpProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tcpMapSpecs struct {
-	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Flows      *ebpf.MapSpec `ebpf:"flows"`
-	Handshakes *ebpf.MapSpec `ebpf:"handshakes"`
-	Ports      *ebpf.MapSpec `ebpf:"ports"`
-	Prefixes   *ebpf.MapSpec `ebpf:"prefixes"`
+	ControlCounters *ebpf.MapSpec `ebpf:"control_counters"`
+	Controls        *ebpf.MapSpec `ebpf:"controls"`
+	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Flows           *ebpf.MapSpec `ebpf:"flows"`
+	Handshakes      *ebpf.MapSpec `ebpf:"handshakes"`
+	Ports           *ebpf.MapSpec `ebpf:"ports"`
+	Prefixes        *ebpf.MapSpec `ebpf:"prefixes"`
 }
 
 // tcpVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tcpVariableSpecs struct {
-	Carried     *ebpf.VariableSpec `ebpf:"carried"`
-	EntryType   *ebpf.VariableSpec `ebpf:"entry_type"`
-	Every       *ebpf.VariableSpec `ebpf:"every"`
-	Expires     *ebpf.VariableSpec `ebpf:"expires"`
-	Fresh       *ebpf.VariableSpec `ebpf:"fresh"`
-	NetnsCookie *ebpf.VariableSpec `ebpf:"netns_cookie"`
-	OptionExid  *ebpf.VariableSpec `ebpf:"option_exid"`
-	OptionKind  *ebpf.VariableSpec `ebpf:"option_kind"`
-	ProbeEvery  *ebpf.VariableSpec `ebpf:"probe_every"`
-	Signals     *ebpf.VariableSpec `ebpf:"signals"`
-	Start       *ebpf.VariableSpec `ebpf:"start"`
+	Carried       *ebpf.VariableSpec `ebpf:"carried"`
+	ControlName   *ebpf.VariableSpec `ebpf:"control_name"`
+	ControlSignal *ebpf.VariableSpec `ebpf:"control_signal"`
+	EntryType     *ebpf.VariableSpec `ebpf:"entry_type"`
+	Every         *ebpf.VariableSpec `ebpf:"every"`
+	Expires       *ebpf.VariableSpec `ebpf:"expires"`
+	Fresh         *ebpf.VariableSpec `ebpf:"fresh"`
+	LmShift       *ebpf.VariableSpec `ebpf:"lm_shift"`
+	LmStale       *ebpf.VariableSpec `ebpf:"lm_stale"`
+	NetnsCookie   *ebpf.VariableSpec `ebpf:"netns_cookie"`
+	OptionExid    *ebpf.VariableSpec `ebpf:"option_exid"`
+	OptionKind    *ebpf.VariableSpec `ebpf:"option_kind"`
+	ProbeEvery    *ebpf.VariableSpec `ebpf:"probe_every"`
+	Room          *ebpf.VariableSpec `ebpf:"room"`
+	Signals       *ebpf.VariableSpec `ebpf:"signals"`
+	Start         *ebpf.VariableSpec `ebpf:"start"`
 }
 
 // tcpObjects contains all objects after they have been loaded into the kernel.
@@ -196,15 +248,19 @@ func (o *tcpObjects) Close() error {
 //
 // It can be passed to loadTcpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tcpMaps struct {
-	Counters   *ebpf.Map `ebpf:"counters"`
-	Flows      *ebpf.Map `ebpf:"flows"`
-	Handshakes *ebpf.Map `ebpf:"handshakes"`
-	Ports      *ebpf.Map `ebpf:"ports"`
-	Prefixes   *ebpf.Map `ebpf:"prefixes"`
+	ControlCounters *ebpf.Map `ebpf:"control_counters"`
+	Controls        *ebpf.Map `ebpf:"controls"`
+	Counters        *ebpf.Map `ebpf:"counters"`
+	Flows           *ebpf.Map `ebpf:"flows"`
+	Handshakes      *ebpf.Map `ebpf:"handshakes"`
+	Ports           *ebpf.Map `ebpf:"ports"`
+	Prefixes        *ebpf.Map `ebpf:"prefixes"`
 }
 
 func (m *tcpMaps) Close() error {
 	return _TcpClose(
+		m.ControlCounters,
+		m.Controls,
 		m.Counters,
 		m.Flows,
 		m.Handshakes,
@@ -217,17 +273,22 @@ func (m *tcpMaps) Close() error {
 //
 // It can be passed to loadTcpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tcpVariables struct {
-	Carried     *ebpf.Variable `ebpf:"carried"`
-	EntryType   *ebpf.Variable `ebpf:"entry_type"`
-	Every       *ebpf.Variable `ebpf:"every"`
-	Expires     *ebpf.Variable `ebpf:"expires"`
-	Fresh       *ebpf.Variable `ebpf:"fresh"`
-	NetnsCookie *ebpf.Variable `ebpf:"netns_cookie"`
-	OptionExid  *ebpf.Variable `ebpf:"option_exid"`
-	OptionKind  *ebpf.Variable `ebpf:"option_kind"`
-	ProbeEvery  *ebpf.Variable `ebpf:"probe_every"`
-	Signals     *ebpf.Variable `ebpf:"signals"`
-	Start       *ebpf.Variable `ebpf:"start"`
+	Carried       *ebpf.Variable `ebpf:"carried"`
+	ControlName   *ebpf.Variable `ebpf:"control_name"`
+	ControlSignal *ebpf.Variable `ebpf:"control_signal"`
+	EntryType     *ebpf.Variable `ebpf:"entry_type"`
+	Every         *ebpf.Variable `ebpf:"every"`
+	Expires       *ebpf.Variable `ebpf:"expires"`
+	Fresh         *ebpf.Variable `ebpf:"fresh"`
+	LmShift       *ebpf.Variable `ebpf:"lm_shift"`
+	LmStale       *ebpf.Variable `ebpf:"lm_stale"`
+	NetnsCookie   *ebpf.Variable `ebpf:"netns_cookie"`
+	OptionExid    *ebpf.Variable `ebpf:"option_exid"`
+	OptionKind    *ebpf.Variable `ebpf:"option_kind"`
+	ProbeEvery    *ebpf.Variable `ebpf:"probe_every"`
+	Room          *ebpf.Variable `ebpf:"room"`
+	Signals       *ebpf.Variable `ebpf:"signals"`
+	Start         *ebpf.Variable `ebpf:"start"`
 }
 
 // tcpPrograms contains all programs after they have been loaded into the kernel.

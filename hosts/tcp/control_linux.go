@@ -1,0 +1,178 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/csig-agent/csig/inventory"
+)
+
+const (
+	controlStops = time.Second // without a signal a connection is given back
+	caNameSize   = 16          // TCP_CA_NAME_MAX
+)
+
+// control is csig's congestion control in the kernel.
+type control struct {
+	controlObjects
+	headroom headroom
+	name     [caNameSize]byte // of the network namespace's own: all of them share the kernel's list
+	link     link.Link        // nil: not registered
+}
+
+// loadControl loads the congestion control, which no connection is under yet.
+func (cfg *Config) loadControl() (*control, error) {
+	room, err := cfg.headroom()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadControl()
+	if err != nil {
+		return nil, err
+	}
+	cookie, err := netnsCookie()
+	if err != nil {
+		return nil, err
+	}
+	c := &control{headroom: *room}
+	copy(c.name[:], fmt.Sprintf("csig%x", cookie&(1<<44-1)))
+	value, ok := spec.Maps[controlMapCsigControl].Contents[0].Value.([]byte)
+	if !ok || len(value) < caNameSize {
+		return nil, errors.New("the object has no congestion control")
+	}
+	copy(value[len(value)-caNameSize:], c.name[:])
+	jump, ramp := cfg.Host.TCP.Shares()
+	for name, v := range map[string]any{
+		controlVarAge: uint64(room.age), controlVarCurrent: uint64(fresh), controlVarStops: uint64(controlStops), controlVarJumpShare: jump, controlVarRampShare: ramp,
+	} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("constant %s: %w", name, err)
+		}
+	}
+	if err := spec.LoadAndAssign(&c.controlObjects, nil); err != nil {
+		return nil, fmt.Errorf("load the congestion control: %w", err)
+	}
+	return c, nil
+}
+
+// share has the programs of TCP hand connections over, by maps that both have.
+func (c *control) share(cfg *Config, spec *ebpf.CollectionSpec) (*ebpf.CollectionOptions, error) {
+	layout := cfg.Fleet.Profile.Layout
+	for name, v := range map[string]any{
+		tcpVarControlName: c.name, tcpVarRoom: c.headroom.room, tcpVarControlSignal: uint32(c.headroom.signal),
+		tcpVarLmShift: uint16(7 - layout.LMBits()), tcpVarLmStale: layout.LMStale(),
+	} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("constant %s: %w", name, err)
+		}
+	}
+	return &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{tcpMapControls: c.Controls, tcpMapControlCounters: c.ControlCounters}}, nil
+}
+
+// register has connections be given to the control.
+func (c *control) register() (err error) {
+	c.link, err = link.AttachStructOps(link.StructOpsOptions{Map: c.CsigControl})
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("another csig host run of this network namespace has a congestion control, or has ended a moment ago: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("register the congestion control: %w", err)
+	}
+	return nil
+}
+
+// close ends the control for connections to come. Those that are under it are given back as soon as no signals come.
+func (c *control) close() error {
+	if c == nil {
+		return nil
+	}
+	var err error
+	if c.link != nil {
+		err = c.link.Close()
+	}
+	return errors.Join(err, c.controlObjects.Close())
+}
+
+// tryControl is whether the kernel takes the congestion control.
+func tryControl(cfg *Config) error {
+	c, err := cfg.loadControl()
+	if err != nil {
+		return err
+	}
+	return c.close()
+}
+
+func (cfg *Config) wantsControl() bool { return cfg.Host.TCP.Control == inventory.ControlCSIG }
+
+// control is what csig's congestion control does, or why it does nothing.
+func (r *running) control() (Control, error) {
+	out := Control{Wanted: ControlNative, Trouble: r.native}
+	if !r.cfg.wantsControl() {
+		return out, nil
+	}
+	out.Wanted = ControlCSIG
+	jump, ramp := r.cfg.Host.TCP.Shares()
+	out.Jump, out.Ramp = "1/"+strconv.Itoa(int(jump)), "1/"+strconv.Itoa(int(ramp))
+	c := r.programs.control
+	if c == nil {
+		return out, nil
+	}
+	out.Name, out.AgeNS = unix.ByteSliceToString(c.name[:]), c.headroom.age.Nanoseconds()
+	var each []tcpControlCounts
+	if err := c.ControlCounters.Lookup(uint32(0), &each); err != nil {
+		return out, fmt.Errorf("read the counters of the congestion control: %w", err)
+	}
+	for i := range each {
+		out.Counts.Given += each[i].Given
+		out.Counts.Stopped += each[i].Stopped
+		out.Counts.Stale += each[i].Stale
+		out.Counts.Refused += each[i].Refused
+		out.Counts.Jumps += each[i].Jumps
+		out.Counts.Ramps += each[i].Ramps
+		out.Counts.Undelivered += each[i].Failed
+	}
+	return out, nil
+}
+
+// The reasons of control.h.
+const (
+	whyNone = iota
+	whyStopped
+	whyStale
+	whyRefused
+	whyChosen
+)
+
+// by is which control a connection is under, and why.
+func (e *tcpEntry) by(c *Control) (name, why string) {
+	under := make([]byte, len(e.Under))
+	for i, b := range e.Under {
+		under[i] = byte(b)
+	}
+	name = unix.ByteSliceToString(under)
+	switch {
+	case e.Control.Mine != 0:
+		return ControlCSIG, "the signal comes"
+	case c.Wanted == ControlNative:
+		return name, "the fleet file has no control: csig"
+	case c.Trouble != "":
+		return name, c.Trouble
+	}
+	switch e.Control.Why {
+	case whyStopped:
+		return name, "signals have stopped"
+	case whyStale:
+		return name, "the port's agent is gone"
+	case whyRefused:
+		return name, "the kernel refused the change: its route may lock the control"
+	case whyChosen:
+		return name, "the application has chosen it"
+	}
+	return name, "no signal has come"
+}
