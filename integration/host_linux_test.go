@@ -54,7 +54,10 @@ type tcpHost struct {
 // tcpSpeed is that of the cable between the switches.
 const tcpSpeed = 100_000_000
 
-func newTCPBed(t *testing.T) *tcpBed {
+func newTCPBed(t *testing.T) *tcpBed { return newSlowTCPBed(t, 0) }
+
+// newSlowTCPBed has frames between the second switch and its host take a time each way.
+func newSlowTCPBed(t *testing.T, delay time.Duration) *tcpBed {
 	t.Helper()
 	b := &tcpBed{Fabric: newFabric(t), t: t, dir: t.TempDir()}
 	must := func(n *fabric.Node, err error) *fabric.Node {
@@ -76,7 +79,16 @@ func newTCPBed(t *testing.T) *tcpBed {
 	l1 := must(b.AddHost("l1"))
 	var to1, to2, back *fabric.Port
 	b.h1.nic, to1 = cable(b.h1.node, "eth0", b.s1, "host")
-	b.h2.nic, to2 = cable(b.h2.node, "eth0", b.s2, "host")
+	if delay == 0 {
+		b.h2.nic, to2 = cable(b.h2.node, "eth0", b.s2, "host")
+	} else {
+		relay := must(b.AddHost("relay"))
+		var near, far *fabric.Port
+		b.h2.nic, far = cable(b.h2.node, "eth0", relay, "far")
+		near, to2 = cable(relay, "near", b.s2, "host")
+		b.relay(near, far, delay)
+		b.relay(far, near, delay)
+	}
 	b.up, back = cable(b.s1, "up", b.s2, "back")
 	nic, _ := cable(l1, "eth0", b.s1, "load")
 	sink := net.HardwareAddr{2, 0xff, 0, 0, 0, 1}
@@ -93,6 +105,9 @@ func newTCPBed(t *testing.T) *tcpBed {
 		}
 		exits(t, 0, h.node.Command("ip", "link", "set", "dev", "eth0", "arp", "on"))
 		exits(t, 0, h.node.Command("ethtool", "-K", "eth0", "gso", "on", "gro", "on")) // TSO stays off, else veth bypasses GRO
+		if delay != 0 {
+			exits(t, 0, h.node.Command("ethtool", "-K", "eth0", "tx", "off", "gso", "off")) // the relay has whole frames
+		}
 		exits(t, 0, h.node.Command("ip", "address", "add", h.address+"/24", "dev", "eth0"))
 		exits(t, 0, h.node.Command("ip", "neighbour", "add", other.address, "lladdr", other.nic.MAC.String(), "dev", "eth0", "nud", "permanent"))
 	}
