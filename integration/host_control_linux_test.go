@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -116,5 +117,192 @@ func TestHostControl(t *testing.T) {
 	before := server.got.Load()
 	if !within(patience, func() bool { return server.got.Load() > before+1_000_000 }) {
 		t.Error("the connection does not go on")
+	}
+}
+
+// reaches is how long a server takes from now until it gets so many bit/s, over windows of 100 ms.
+func reaches(server *sink, bps float64, most time.Duration) (time.Duration, bool) {
+	began := time.Now()
+	type at struct {
+		when time.Time
+		got  int64
+	}
+	var window []at
+	for time.Since(began) < most {
+		now := at{time.Now(), server.got.Load()}
+		window = append(window, now)
+		for len(window) > 2 && now.when.Sub(window[1].when) >= 100*time.Millisecond {
+			window = window[1:]
+		}
+		if d := now.when.Sub(window[0].when); d >= 100*time.Millisecond && float64(now.got-window[0].got)*8/d.Seconds() >= bps {
+			return time.Since(began), true
+		}
+		time.Sleep(5 * time.Millisecond) // for so long is measured
+	}
+	return most, false
+}
+
+// TestLongHostControlRoom opens room from 20 to 100 Mbit/s, in turns under csig's control and cubic's.
+func TestLongHostControlRoom(t *testing.T) {
+	b := newSlowTCPBed(t, 10*time.Millisecond)
+	b.giveRoom()
+	b.startSwitches()
+	b.takeControl()
+	server := b.serve(b.h2, 5201)
+	b.start(b.h2)
+	const pairs = 5
+	var took [2][]time.Duration
+	for range pairs {
+		for i, name := range []string{"csig", "cubic"} {
+			if err := b.load.SetRate(80_000_000); err != nil {
+				t.Fatal(err)
+			}
+			if name == "csig" {
+				b.start(b.h1)
+			}
+			c := b.dialUnder(b.h1, "10.0.0.2:5201", "cubic")
+			send(c)
+			if name == "csig" {
+				b.under(b.h1, 1, "csig", "the signal comes")
+			}
+			time.Sleep(3 * time.Second) // the window is that of 20 Mbit/s then
+			if err := b.load.SetRate(0); err != nil {
+				t.Fatal(err)
+			}
+			d, ok := reaches(server, 0.9*0.94*tcpSpeed, 10*time.Second)
+			took[i] = append(took[i], d)
+			t.Logf("%s: 90 %% after %v (%v)", name, d, ok)
+			if name == "csig" {
+				s := b.await(b.h1, "it answers", func(*tcp.Status) bool { return true })
+				t.Logf("%+v, %+v", s.Control, s.Flows)
+				b.h1.kill()
+				b.h1.run = nil
+			}
+			c.Close()
+		}
+	}
+	for i := range took {
+		slices.Sort(took[i])
+	}
+	age := 2*100*time.Millisecond + 20*time.Millisecond
+	t.Logf("csig %v, cubic %v; an age is %v", took[0], took[1], age)
+	if median := took[0][pairs/2]; median > 4*age || median >= took[1][pairs/2] {
+		t.Errorf("90 %% after %v, want %v", median, 4*age)
+	}
+}
+
+// dropped is how many packets the cable between the switches has dropped.
+func (b *tcpBed) dropped() (n int) {
+	b.t.Helper()
+	out := exits(b.t, 0, b.s1.Command("tc", "-s", "qdisc", "show", "dev", "up"))
+	_, rest, found := strings.Cut(out, "dropped ")
+	if _, err := fmt.Sscan(rest, &n); !found || err != nil {
+		b.t.Fatalf("no drops in %q", out)
+	}
+	return n
+}
+
+// rates are what servers get in a time, in bit/s.
+func rates(servers []*sink, d time.Duration) []float64 {
+	before := make([]int64, len(servers))
+	for i, s := range servers {
+		before[i] = s.got.Load()
+	}
+	began := time.Now()
+	time.Sleep(d) // for so long is measured
+	out := make([]float64, len(servers))
+	for i, s := range servers {
+		out[i] = float64(s.got.Load()-before[i]) * 8 / time.Since(began).Seconds()
+	}
+	return out
+}
+
+// jain is Jain's index of fairness.
+func jain(v []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range v {
+		sum += x
+		squares += x * x
+	}
+	return sum * sum / squares / float64(len(v))
+}
+
+// TestLongHostControlFlows has one connection begin alone, two share a cable, and eight begin at once, in turns under
+// csig's control and cubic's.
+func TestLongHostControlFlows(t *testing.T) {
+	b := newSlowTCPBed(t, 10*time.Millisecond)
+	b.giveRoom()
+	b.text = strings.Replace(b.text, "log-100M", "log-1G", 1) // an idle cable is below the last bucket: else its tags are as they were sent
+	b.startSwitches()
+	b.takeControl()
+	var servers []*sink
+	for i := range 8 {
+		servers = append(servers, b.serve(b.h2, 5201+i))
+	}
+	b.start(b.h2)
+	const pairs = 3
+	type figures struct {
+		first, fair []float64
+		drops       []int
+		last        []time.Duration
+	}
+	var got [2]figures
+	idle := func() {
+		time.Sleep(time.Second) // what is measured of the cable is of no earlier connection
+	}
+	for range pairs {
+		for i, name := range []string{"csig", "cubic"} {
+			g := &got[i]
+			if name == "csig" {
+				b.start(b.h1)
+			}
+			idle()
+			c := b.dialUnder(b.h1, "10.0.0.2:5201", "cubic")
+			send(c)
+			time.Sleep(260 * time.Millisecond) // two RTT and an age
+			g.first = append(g.first, rates(servers[:1], 200*time.Millisecond)[0])
+			c.Close()
+			idle()
+			var two []net.Conn
+			for k := range 2 {
+				two = append(two, b.dialUnder(b.h1, fmt.Sprintf("10.0.0.2:%d", 5201+k), "cubic"))
+				send(two[k])
+				time.Sleep(300 * time.Millisecond) // the second begins where the first one has the cable
+			}
+			g.fair = append(g.fair, jain(rates(servers[:2], 8*time.Second)))
+			for _, c := range two {
+				c.Close()
+			}
+			idle()
+			drops := b.dropped()
+			var eight []net.Conn
+			for k := range servers {
+				eight = append(eight, b.dialUnder(b.h1, fmt.Sprintf("10.0.0.2:%d", 5201+k), "cubic"))
+			}
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			before := make([]int64, len(servers))
+			for k, c := range eight {
+				before[k] = servers[k].got.Load()
+				go func() { _, _ = c.Write(make([]byte, 1_000_000)) }()
+			}
+			for k, s := range servers {
+				if !within(patience, func() bool { return s.got.Load() >= before[k]+1_000_000 }) {
+					t.Fatalf("connection %d does not end", k)
+				}
+			}
+			g.last = append(g.last, time.Since(began))
+			g.drops = append(g.drops, b.dropped()-drops)
+			if name == "csig" {
+				s := b.await(b.h1, "it answers", func(*tcp.Status) bool { return true })
+				t.Logf("%+v", s.Control)
+				b.h1.kill()
+				b.h1.run = nil
+			}
+			for _, c := range eight {
+				c.Close()
+			}
+			t.Logf("%s: first %.1f Mbit/s, Jain %.3f, eight %v with %d drops", name, g.first[len(g.first)-1]/1e6, g.fair[len(g.fair)-1], g.last[len(g.last)-1], g.drops[len(g.drops)-1])
+		}
 	}
 }

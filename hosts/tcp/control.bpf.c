@@ -143,53 +143,64 @@ inline_fn void give_back(struct sock *sk, struct control *c)
 	}
 }
 
-/* raise takes a share of the head-room: a window of so many packets more, or at least, and not above what the
- * application allows. */
-inline_fn void raise(struct sock *sk, struct control *c, struct tcp_sock *tp, u64 window, u64 took, u64 now)
+/* raise has a window be at least so many packets, and not more than the application allows. */
+inline_fn int raise(struct sock *sk, struct control *c, struct tcp_sock *tp, u64 window, u64 took, u64 now)
 {
 	if (window > tp->snd_cwnd_clamp)
 		window = tp->snd_cwnd_clamp;
 	if (window <= tp->snd_cwnd)
-		return;
+		return 0;
 	tp->snd_cwnd = window;
 	pace(sk, c);
-	c->took = took;
+	c->took += took;
+	c->seen = c->room;
 	begin_sample(c, tp, now);
 	c->next = now + age + (u64)(tp->srtt_us >> 3) * 1000;
+	return 1;
+}
+
+/* uses_window is whether the window limits the connection, and not the application or the receiver. */
+inline_fn int uses_window(const struct tcp_sock *tp)
+{
+	return tp->max_packets_out >= tp->snd_cwnd - tp->snd_cwnd / 4;
 }
 
 /* take takes head-room where a signal shows some that this connection has not taken yet. */
 inline_fn void take(struct sock *sk, struct control *c, struct tcp_sock *tp, u64 now)
 {
-	u64 srtt = tp->srtt_us >> 3, share;
+	u64 srtt = tp->srtt_us >> 3, room = c->room, share;
 
-	if (c->at < c->next || now - c->at >= current || !srtt || c->took)
+	if (now - c->at >= current || !srtt)
 		return;
+	if (c->took) {
+		/* What was taken makes the room smaller, sooner or later: what it is larger by now is new. */
+		if (room <= c->seen || tp->snd_cwnd < tp->snd_ssthresh)
+			return;
+		room -= c->seen;
+	} else if (c->at < c->next) {
+		return;
+	}
 	if (tp->snd_cwnd < tp->snd_ssthresh) {
 		/* §8.1.3. What slow start adds it adds to the larger window. */
 		if (!c->jump)
 			return;
 		c->jump = 0;
-		share = c->room / (jump_share ? jump_share : 1);
-		u64 window = in_packets(tp, share);
-		if (window <= tp->snd_cwnd)
-			return;
-		raise(sk, c, tp, window, share, now);
-		c->jumps++;
-		COUNT_CONTROL(jumps);
+		share = room / (jump_share ? jump_share : 1);
+		if (raise(sk, c, tp, in_packets(tp, share), share, now)) {
+			c->jumps++;
+			COUNT_CONTROL(jumps);
+		}
 		return;
 	}
 	/* §8.1.2, of a connection that uses its window and whose rate is known. */
-	if (!c->rate || tp->max_packets_out < tp->snd_cwnd - tp->snd_cwnd / 4)
+	if (!c->rate || !uses_window(tp))
 		return;
-	share = c->room / (ramp_share ? ramp_share : 1);
-	u64 more = in_packets(tp, share);
-	if (!more)
-		return;
+	share = room / (ramp_share ? ramp_share : 1);
 	u64 had = (u64)tp->snd_cwnd * tp->mss_cache * 1000000 / srtt;
 	if (had < c->rate)
 		had = c->rate;
-	raise(sk, c, tp, tp->snd_cwnd + more, share, now);
+	if (!raise(sk, c, tp, tp->snd_cwnd + in_packets(tp, share), share, now))
+		return;
 	set_pace(sk, c, had + share + (had + share) / 16);	/* and headers */
 	c->ramps++;
 	COUNT_CONTROL(ramps);
@@ -204,7 +215,7 @@ inline_fn void measure(struct sock *sk, struct control *c, struct tcp_sock *tp, 
 		return;
 	u64 rate = (u64)(tp->delivered - c->delivered) * tp->mss_cache * 1000000 / (lasted / 1000 ? lasted / 1000 : 1);
 	if (c->took) {
-		if (rate < c->rate + c->took / 4 && tp->max_packets_out >= tp->snd_cwnd - tp->snd_cwnd / 4)
+		if (rate < c->rate + c->took / 4 && uses_window(tp))
 			hold(c, now);
 		else
 			c->held = 0;

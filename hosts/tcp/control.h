@@ -16,6 +16,7 @@ struct control {
 	u64 sampled;	/* when the measurement of the rate began */
 	u64 rate;	/* bytes/s delivered in the one before */
 	u64 took;	/* bytes/s of head-room that are to show in this one; 0: none were taken */
+	u64 seen;	/* the room that it is a share of */
 	u64 refused;	/* when the kernel last refused to change the control */
 	u64 before;	/* what SO_MAX_PACING_RATE was, while cap is another */
 	u32 delivered;	/* packets, when the measurement began */

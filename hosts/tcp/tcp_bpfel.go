@@ -21,6 +21,7 @@ type tcpControl struct {
 	Sampled   uint64
 	Rate      uint64
 	Took      uint64
+	Seen      uint64
 	Refused   uint64
 	Before    uint64
 	Delivered uint32
