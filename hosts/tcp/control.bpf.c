@@ -181,10 +181,16 @@ inline_fn void take(struct sock *sk, struct control *c, struct tcp_sock *tp, u64
 		return;
 	}
 	if (tp->snd_cwnd < tp->snd_ssthresh) {
-		/* §8.1.3. What slow start adds it adds to the larger window. */
+		/* §8.1.3. What slow start adds it adds to the larger window, up to where the room ends. */
 		if (!c->jump)
 			return;
 		c->jump = 0;
+		u64 all = in_packets(tp, room);
+		if (all < 2 * (u64)tp->snd_cwnd)
+			return;	/* slow start is nearly there */
+		if (tp->snd_ssthresh >= INFINITE && all < INFINITE)
+			tp->snd_ssthresh = all;
+		pace(sk, c);
 		share = room / (jump_share ? jump_share : 1);
 		if (raise(sk, c, tp, in_packets(tp, share), share, now)) {
 			c->jumps++;
