@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/hosts/tcp"
@@ -90,6 +93,20 @@ func (b *tcpBed) under(h *tcpHost, n int, control, why string) *tcp.Status {
 	})
 }
 
+// control is the congestion control of a connection.
+func control(t *testing.T, c net.Conn) (name string) {
+	t.Helper()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := raw.Control(func(fd uintptr) { name, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimRight(name, "\x00")
+}
+
 // TestHostControl has a connection under csig's congestion control while the signal comes, and under the system's else.
 func TestHostControl(t *testing.T) {
 	t.Parallel()
@@ -99,25 +116,72 @@ func TestHostControl(t *testing.T) {
 	server := b.serve(b.h2, 5201)
 	b.start(b.h1)
 	b.start(b.h2)
-	c := b.dialUnder(b.h1, "10.0.0.2:5201", "cubic")
+	c := b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
 	send(c)
+	goesOn := func(what string) {
+		t.Helper()
+		before := server.got.Load()
+		if !within(patience, func() bool { return server.got.Load() > before+1_000_000 }) {
+			t.Errorf("%s: the connection does not go on", what)
+		}
+	}
 	// Without a switch that writes tags there is no signal: absence is no head-room.
-	b.under(b.h1, 1, "cubic", "no signal has come")
+	b.under(b.h1, 1, "reno", "no signal has come")
 	b.startSwitches()
 	s := b.under(b.h1, 1, "csig", "the signal comes")
-	if s.Control.Wanted != "csig" || s.Control.Counts.Given == 0 || s.Control.Trouble != "" {
-		t.Errorf("%+v", s.Control)
+	if s.Control.Wanted != "csig" || s.Control.Counts.Given == 0 || s.Control.Trouble != "" || control(t, c) != s.Control.Name {
+		t.Errorf("%+v, %s", s.Control, control(t, c))
 	}
 	if out := exits(t, 0, b.h1.node.Command(csig, "host", "status", "--socket", b.socket(b.h1))); !strings.Contains(out, "1 connection under csig: the signal comes") {
 		t.Errorf("%s", out)
 	}
-	// The peer's csig is killed: nothing reflects.
-	b.h2.kill()
-	b.under(b.h1, 1, "cubic", "signals have stopped")
-	before := server.got.Load()
-	if !within(patience, func() bool { return server.got.Load() > before+1_000_000 }) {
-		t.Error("the connection does not go on")
+
+	b.agents[0].kill() // a dead agent's port is stale
+	b.under(b.h1, 1, "reno", "the port's agent is gone")
+	goesOn("with a dead agent")
+	b.agents = nil
+	b.startSwitches()
+	b.under(b.h1, 1, "csig", "the signal comes")
+
+	b.h2.kill() // nothing reflects
+	b.under(b.h1, 1, "reno", "signals have stopped")
+	goesOn("with the peer's csig killed")
+	b.start(b.h2)
+	c.Close()
+
+	// csig itself is killed: the control is gone for connections to come, and lets go of those that it has.
+	c = b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
+	send(c)
+	s = b.under(b.h1, 1, "csig", "the signal comes")
+	b.h1.kill()
+	killed := time.Now()
+	if !within(patience, func() bool { return control(t, c) == "reno" }) {
+		t.Errorf("after csig was killed the connection is under %s", control(t, c))
 	}
+	t.Logf("under reno %v after csig was killed", time.Since(killed))
+	goesOn("with csig killed")
+	if err := choose(c.(*net.TCPConn), s.Control.Name); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("after csig was killed its control is there: %v", err)
+	}
+	c.Close()
+	b.start(b.h1)
+	c = b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
+	send(c)
+	b.under(b.h1, 1, "csig", "the signal comes")
+	if err := choose(c.(*net.TCPConn), "cubic"); err != nil {
+		t.Fatal(err)
+	}
+	b.under(b.h1, 1, "cubic", "the application has chosen it")
+}
+
+// choose sets the congestion control of a connection, as its application does.
+func choose(c syscall.Conn, name string) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
+	return errors.Join(err, failed)
 }
 
 // reaches is how long a server takes from now until it gets so many bit/s, over windows of 100 ms.
@@ -240,12 +304,8 @@ func TestLongHostControlFlows(t *testing.T) {
 		servers = append(servers, b.serve(b.h2, 5201+i))
 	}
 	b.start(b.h2)
-	const pairs = 3
-	type figures struct {
-		first, fair []float64
-		drops       []int
-		last        []time.Duration
-	}
+	const pairs = 5
+	type figures struct{ first, fair, drops, last []float64 } // bit/s, Jain's index, packets, seconds
 	var got [2]figures
 	idle := func() {
 		time.Sleep(time.Second) // what is measured of the cable is of no earlier connection
@@ -291,8 +351,8 @@ func TestLongHostControlFlows(t *testing.T) {
 					t.Fatalf("connection %d does not end", k)
 				}
 			}
-			g.last = append(g.last, time.Since(began))
-			g.drops = append(g.drops, b.dropped()-drops)
+			g.last = append(g.last, time.Since(began).Seconds())
+			g.drops = append(g.drops, float64(b.dropped()-drops))
 			if name == "csig" {
 				s := b.await(b.h1, "it answers", func(*tcp.Status) bool { return true })
 				t.Logf("%+v", s.Control)
@@ -302,7 +362,100 @@ func TestLongHostControlFlows(t *testing.T) {
 			for _, c := range eight {
 				c.Close()
 			}
-			t.Logf("%s: first %.1f Mbit/s, Jain %.3f, eight %v with %d drops", name, g.first[len(g.first)-1]/1e6, g.fair[len(g.fair)-1], g.last[len(g.last)-1], g.drops[len(g.drops)-1])
+			t.Logf("%s: first %.1f Mbit/s, Jain %.3f, eight in %.3f s with %v drops", name, g.first[len(g.first)-1]/1e6, g.fair[len(g.fair)-1], g.last[len(g.last)-1], g.drops[len(g.drops)-1])
 		}
+	}
+	ours, cubic := &got[0], &got[1]
+	const low = 90_000_000 // the lower end of the bucket that an idle cable is in
+	if first := median(ours.first); first < 0.87*low {
+		t.Errorf("a first connection has %.1f Mbit/s after two round trips and an age", first/1e6)
+	}
+	if fair := median(ours.fair); fair < 0.9 {
+		t.Errorf("of two connections Jain's index is %.3f", fair)
+	}
+	if median(ours.drops) > 1.1*median(cubic.drops) || median(ours.last) > 1.1*median(cubic.last) {
+		t.Errorf("eight connections that begin at once: %v drops, %v s; of cubic %v drops, %v s", ours.drops, ours.last, cubic.drops, cubic.last)
+	}
+}
+
+func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+
+// lie has all tags that leave the second switch say that a fast port has nearly all of its speed left.
+func (b *tcpBed) lie() {
+	t := b.t
+	t.Helper()
+	const popVLAN, pushVLAN = asm.FnSkbVlanPop, asm.FnSkbVlanPush
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadMem(asm.R2, asm.R6, 20, asm.Word), // __sk_buff.vlan_present
+		asm.JEq.Imm(asm.R2, 0, "end"),
+		asm.LoadMem(asm.R7, asm.R6, 24, asm.Word), // vlan_tci
+		asm.And.Imm(asm.R7, 0xe000),               // T
+		asm.Or.Imm(asm.R7, 30<<7|5),
+		popVLAN.Call(),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.Mov.Imm(asm.R2, 0xa888), // 0x88a8
+		asm.Mov.Reg(asm.R3, asm.R7),
+		pushVLAN.Call(),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("end"), // TCX_NEXT
+		asm.Return(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	to := b.s2.Ports()[slices.IndexFunc(b.s2.Ports(), func(p *fabric.Port) bool { return p.Name == "host" })]
+	if err := b.s2.Do(func() error {
+		lies, err := link.AttachTCX(link.TCXOptions{Interface: to.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
+		if err == nil {
+			t.Cleanup(func() { lies.Close() })
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLongHostControlLies has a connection whose tags lie share the cable with one of cubic, in turns with two of cubic.
+func TestLongHostControlLies(t *testing.T) {
+	b := newSlowTCPBed(t, 10*time.Millisecond)
+	b.giveRoom()
+	b.takeControl()
+	b.text = strings.Replace(b.text, "control: csig}", "control: csig, ports: [5201]}", 1)
+	b.lie()
+	liar, honest := b.serve(b.h2, 5201), b.serve(b.h2, 5202)
+	b.start(b.h2)
+	var got [2][2][]float64 // csig and cubic, the liar and the other one
+	for range 5 {
+		for i, name := range []string{"csig", "cubic"} {
+			if name == "csig" {
+				b.start(b.h1)
+			}
+			drops := b.dropped()
+			one, two := b.dialUnder(b.h1, "10.0.0.2:5201", "cubic"), b.dialUnder(b.h1, "10.0.0.2:5202", "cubic")
+			send(one)
+			send(two)
+			time.Sleep(2 * time.Second) // both have left their slow starts
+			r := rates([]*sink{liar, honest}, 8*time.Second)
+			for k := range r {
+				got[i][k] = append(got[i][k], r[k])
+			}
+			t.Logf("%s: %.1f and %.1f Mbit/s, %d drops", name, r[0]/1e6, r[1]/1e6, b.dropped()-drops)
+			if name == "csig" {
+				s := b.await(b.h1, "it answers", func(*tcp.Status) bool { return true })
+				t.Logf("%+v", s.Control)
+				b.h1.kill()
+				b.h1.run = nil
+			}
+			one.Close()
+			two.Close()
+		}
+	}
+	const room, share = 71_000_000, 0.5 // of S 30, and what is taken of it
+	if most := median(got[1][0]) + share*room; median(got[0][0]) > most {
+		t.Errorf("with tags that lie a connection has %.1f Mbit/s, more than %.1f", median(got[0][0])/1e6, most/1e6)
+	}
+	if least := 0.9 * median(got[1][1]); median(got[0][1]) < least {
+		t.Errorf("beside a connection whose tags lie one has %.1f Mbit/s, less than %.1f", median(got[0][1])/1e6, least/1e6)
 	}
 }

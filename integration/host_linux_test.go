@@ -42,6 +42,7 @@ type tcpBed struct {
 	s1, s2 *fabric.Node
 	up     *fabric.Port // of s1, to s2
 	load   *fabric.Load
+	agents []*agent // of s1 and s2
 }
 
 type tcpHost struct {
@@ -153,7 +154,9 @@ func (b *tcpBed) startSwitches() {
 	for _, n := range []*fabric.Node{b.s1, b.s2} {
 		file, socket := filepath.Join(b.dir, n.Name()+".yaml"), filepath.Join(b.dir, n.Name()+".sock")
 		writeFile(b.t, file, []byte(strings.Replace(b.text, "name: "+n.Name()+"\n", "name: "+n.Name()+"\n    local: true\n", 1)))
-		launchIn(b.t, n.Command(csig, "agent", "-i", file, "--socket", socket), socket).await(n.Name()+"'s ports are live", func(s *api.Status) bool {
+		a := launchIn(b.t, n.Command(csig, "agent", "-i", file, "--socket", socket), socket)
+		b.agents = append(b.agents, a)
+		a.await(n.Name()+"'s ports are live", func(s *api.Status) bool {
 			return !slices.ContainsFunc(s.Ports, func(p api.Port) bool { return p.State != api.StateLive })
 		})
 	}
@@ -185,9 +188,11 @@ func (b *tcpBed) start(h *tcpHost, by ...string) {
 }
 
 // kill ends a host's csig at once, and waits until it is gone.
-func (h *tcpHost) kill() {
-	_ = h.run.cmd.Process.Signal(syscall.SIGKILL)
-	<-h.run.ended
+func (h *tcpHost) kill() { h.run.kill() }
+
+func (a *agent) kill() {
+	_ = a.cmd.Process.Signal(syscall.SIGKILL)
+	<-a.ended
 }
 
 // await waits until what csig host status --json prints meets a condition.
