@@ -92,7 +92,7 @@ generate:
 
 # The committed objects and their Go code are what their sources make, byte by byte.
 generated: generate
-	git diff --exit-code --stat -- 'vendors/ebpf/plane_*' 'hosts/tcp/tcp_bpfel.*'
+	git diff --exit-code --stat -- 'vendors/ebpf/plane_*' 'hosts/tcp/*_bpfel.*'
 
 INPUTS ?= 100000
 fuzz:

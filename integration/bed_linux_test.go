@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	saitest.Process()
+	readerProcess()
 	inLanes()
 	fabric.Tests(raceless{m}, buildPrograms)
 }

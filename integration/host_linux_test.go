@@ -347,6 +347,26 @@ func decode(f []byte) (p tcpPacket, ok bool) {
 // watch collects the TCP packets that arrive at a host.
 func (b *tcpBed) watch(h *tcpHost) (seen func() []tcpPacket) {
 	b.t.Helper()
+	var mu sync.Mutex
+	var all []tcpPacket
+	b.frames(h, func(f []byte, at time.Time) {
+		if p, ok := decode(f); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			p.at, p.frame = at, slices.Clone(f[:min(len(f), 128)])
+			all = append(all, p)
+		}
+	})
+	return func() []tcpPacket {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// frames calls f with each frame that arrives at a host, until the test ends.
+func (b *tcpBed) frames(h *tcpHost, f func(frame []byte, at time.Time)) {
+	b.t.Helper()
 	var s *packets.Socket
 	if err := h.node.Do(func() (err error) {
 		s, err = packets.Open(h.nic.Index(), nil)
@@ -354,33 +374,21 @@ func (b *tcpBed) watch(h *tcpHost) (seen func() []tcpPacket) {
 	}); err != nil {
 		b.t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var all []tcpPacket
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
-			f, at, err := s.Receive()
+			frame, at, err := s.Receive()
 			if err != nil {
 				return
 			}
-			if p, ok := decode(f); ok {
-				mu.Lock()
-				p.at, p.frame = at, slices.Clone(f[:min(len(f), 128)])
-				all = append(all, p)
-				mu.Unlock()
-			}
+			f(frame, at)
 		}
 	}()
 	b.t.Cleanup(func() {
 		_ = s.Close()
 		<-ended
 	})
-	return func() []tcpPacket {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(all)
-	}
 }
 
 // limitedBy reports whether a status names a port for a signal of a connection, as the last that was reflected.

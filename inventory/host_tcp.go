@@ -12,10 +12,11 @@ import (
 type TCP struct {
 	_ struct{} `doc:"The TCP connections that csig host run gives tags."`
 
-	// To are prefixes; Ports are ports, or FIRST-LAST; Tag, Jump and Ramp are "all" or "1/N": PortRanges, Every and
-	// Shares read them.
+	// To are prefixes; Ports and UDP are ports, or FIRST-LAST; Tag, Jump and Ramp are "all" or "1/N": PortRanges,
+	// UDPRanges, Every and Shares read them.
 	To     []string `key:"to,need,flow" is:"prefix" hint:"list the prefixes of the hosts that expect tags, e.g. [10.0.0.0/16]: others never get one" doc:"Prefixes of the hosts that run csig host run, too: connections with others have no tags."`
-	Ports  []string `key:"ports,flow" is:"tcp-ports" doc:"Ports of the servers, as 443 or 8000-8999; all unless given."`
+	Ports  []string `key:"ports,flow" is:"port-ranges" doc:"Ports of the servers, as 443 or 8000-8999; all unless given."`
+	UDP    []string `key:"udp,flow" is:"port-ranges" doc:"Ports of servers of UDP: programs may ask for tags of datagrams from and to them; none unless given."`
 	CGroup string   `key:"cgroup" is:"path" doc:"The directory of the control group whose processes' connections these are; of all unless given."`
 	Tag    string   `key:"tag" is:"share" default:"all" doc:"Which frames have a tag while the peer reflects them: all, or one in so many, as 1/8."`
 	Option uint8    `key:"option" range:"35 254" default:"253" hint:"253, unless the domain has a kind of its own" doc:"The kind of the TCP option that reflects tags, the same on all hosts; 253 unless given."`
@@ -45,9 +46,14 @@ func (k *TCP) Check(m Mapping) {
 }
 
 // PortRanges are the ports of the servers, first and last of each; none: all.
-func (k *TCP) PortRanges() [][2]uint16 {
-	out := make([][2]uint16, len(k.Ports))
-	for i, text := range k.Ports {
+func (k *TCP) PortRanges() [][2]uint16 { return portRanges(k.Ports) }
+
+// UDPRanges are the ports of servers of UDP, first and last of each.
+func (k *TCP) UDPRanges() [][2]uint16 { return portRanges(k.UDP) }
+
+func portRanges(texts []string) [][2]uint16 {
+	out := make([][2]uint16, len(texts))
+	for i, text := range texts {
 		out[i], _ = portRange(text)
 	}
 	return out
@@ -101,7 +107,7 @@ func notPrefix(text string, quote func(string) string) (problem, hint string) {
 	return "", ""
 }
 
-func notTCPPorts(text string, quote func(string) string) (problem, hint string) {
+func notPortRange(text string, quote func(string) string) (problem, hint string) {
 	if _, ok := portRange(text); !ok {
 		return quote(text) + " is neither a port nor a range of ports", "e.g. 443, or 8000-8999"
 	}

@@ -116,8 +116,8 @@ func namedKind(is, argument string) *kind {
 		return asText(textForm(""), (*reader).addresses)
 	case "prefix":
 		return asIs(textForm(`/[0-9]+$`), checked(notPrefix))
-	case "tcp-ports":
-		return asIs(textForm(`^[0-9]+(-[0-9]+)?$`), checked(notTCPPorts))
+	case "port-ranges":
+		return asIs(textForm(`^[0-9]+(-[0-9]+)?$`), checked(notPortRange))
 	case "share":
 		return asIs(stringForm(`^(all|1/[0-9]+)$`), checked(notShare))
 	case "ips":

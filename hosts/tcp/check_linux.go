@@ -34,6 +34,7 @@ type probes struct {
 	link     func(name string) (netlink.Link, error)
 	features func(index int) (map[string]bool, error) // that are on
 	room     func(netip.Prefix, netlink.Link) error
+	bpffs    func() (string, error)
 }
 
 // Look is whether this machine can give TCP connections tags; cfg is nil where there is no fleet file.
@@ -85,6 +86,8 @@ func (p *probes) check(cfg *Config) *Check {
 	}
 	at, err := p.cgroup(host)
 	add("cgroup", true, "connections of the processes in "+at+" and below", "", err)
+	at, err = p.bpffs()
+	add("maps", false, "programs without privilege may read the signals of their connections (BPF file system at "+at+")", "mount -t bpf bpf /sys/fs/bpf, as systemd does", err)
 	gro, err := p.symbol("vlan_gro_receive")
 	if err == nil && !gro {
 		err = errors.New("this kernel has no CONFIG_VLAN_8021Q: received frames whose tag the network card has not taken out are not merged, and cost 2.6 times the processor time")
@@ -171,6 +174,7 @@ var thisMachine = probes{
 	link:     netlink.LinkByName,
 	features: featuresOf,
 	room:     roomTo,
+	bpffs:    bpfMount,
 }
 
 // kernelHas reports whether the kernel has a function.

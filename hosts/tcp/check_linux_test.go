@@ -53,7 +53,7 @@ func TestCheckHere(t *testing.T) {
 	for _, p := range c.Parts {
 		t.Logf("%v %s: %s", p.OK, p.Name, p.Reason)
 	}
-	if !c.OK || len(c.Parts) != 7 {
+	if !c.OK || len(c.Parts) != 8 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -69,6 +69,7 @@ func TestCheck(t *testing.T) {
 			load:    func(*Config) error { return nil },
 			symbol:  func(string) (bool, error) { return true, nil },
 			cgroup:  func(*Config) (string, error) { return "/sys/fs/cgroup", nil },
+			bpffs:   func() (string, error) { return "/sys/fs/bpf", nil },
 			link: func(string) (netlink.Link, error) {
 				return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: 1500, EncapType: "ether"}}, nil
 			},
@@ -96,6 +97,7 @@ func TestCheck(t *testing.T) {
 		{"a congestion control", func(p *probes) { p.control = func(*Config) error { return no } }, true, "control: the system's congestion control: no → CONFIG_BPF_JIT"},
 		{"control groups", func(p *probes) { p.cgroup = func(*Config) (string, error) { return "", no } }, false, "cgroup: no → "},
 		{"8021q", func(p *probes) { p.symbol = func(string) (bool, error) { return false, nil } }, true, "gro: CONFIG_VLAN_8021Q → rx-vlan-stag-hw-parse"},
+		{"no BPF file system", func(p *probes) { p.bpffs = func() (string, error) { return "", no } }, true, "maps: no → "},
 		{"a kernel's list", func(p *probes) { p.symbol = func(string) (bool, error) { return false, no } }, true, "gro: no → "},
 		{"an interface", func(p *probes) { p.link = func(string) (netlink.Link, error) { return nil, no } }, false, "interface: eth0: no → ip link"},
 		{"a tunnel", func(p *probes) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -44,7 +45,7 @@ func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	var start [len(quantize.Signals)]uint16
+	var start, first [len(quantize.Signals)]uint16
 	var carried uint32
 	profile, tcp := &cfg.Fleet.Profile, cfg.Host.TCP
 	signals := profile.Carried()
@@ -53,8 +54,12 @@ func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
 		if err != nil {
 			return nil, err
 		}
-		start[i] = uint16(tci)
+		start[i], first[sig] = uint16(tci), uint16(tci)
 		carried |= 1 << sig
+	}
+	meshPort := uint16(0)
+	if cfg.Fleet.Mesh != nil {
+		meshPort = cfg.Fleet.Mesh.Port
 	}
 	exid := uint16(0)
 	if tcp.Option == 253 || tcp.Option == 254 {
@@ -62,7 +67,7 @@ func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
 	}
 	for name, v := range map[string]any{
 		tcpVarNetnsCookie: cookie, tcpVarFresh: uint64(fresh), tcpVarProbeEvery: uint64(probeEvery), tcpVarExpires: uint64(expires),
-		tcpVarEvery: tcp.Every(), tcpVarSignals: uint32(len(signals)), tcpVarStart: start, tcpVarCarried: carried,
+		tcpVarEvery: tcp.Every(), tcpVarSignals: uint32(len(signals)), tcpVarStart: start, tcpVarFirst: first, tcpVarMeshPort: meshPort, tcpVarCarried: carried,
 		tcpVarOptionKind: tcp.Option, tcpVarOptionExid: exid,
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -115,18 +120,48 @@ func (cfg *Config) load() (*programs, error) {
 	return p, nil
 }
 
-// fill writes which connections are csig's.
+// What a host is expected to take, as the programs have it.
+const (
+	expectsTags = 1 << iota
+	expectsMesh
+)
+
+// fill writes which connections are csig's, and which datagrams.
 func (cfg *Config) fill(p *programs) error {
+	expects := make(map[netip.Prefix]uint32)
+	var to []netip.Prefix
 	for _, text := range cfg.Host.TCP.To {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			return err
 		}
+		to = append(to, prefix)
+		expects[prefix] = expectsTags
+	}
+	if cfg.Fleet.Mesh != nil {
+		for i := range cfg.Fleet.Hosts {
+			h := &cfg.Fleet.Hosts[i]
+			addr, err := netip.ParseAddr(h.Address)
+			if err != nil || !h.CSIG {
+				continue // it has none
+			}
+			addr = addr.Unmap()
+			all := uint32(expectsMesh)
+			if slices.ContainsFunc(to, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+				all |= expectsTags // of the longest prefix alone the programs read what it expects
+			}
+			expects[netip.PrefixFrom(addr, addr.BitLen())] |= all
+		}
+	}
+	if len(expects) > int(p.Prefixes.MaxEntries()) {
+		return fmt.Errorf("host %s: %d prefixes and hosts of the mesh are more than the %d that the programs take: list shorter prefixes (tcp: to)", cfg.Host.Name, len(expects), p.Prefixes.MaxEntries())
+	}
+	for prefix, what := range expects {
 		key := tcpPrefix{Bits: uint32(prefix.Bits()), Address: words(prefix.Addr())}
 		if prefix.Addr().Is4() {
 			key.Bits += unsetPrefix
 		}
-		if err := p.Prefixes.Put(key, uint32(1)); err != nil {
+		if err := p.Prefixes.Put(key, what); err != nil {
 			return fmt.Errorf("prefix %s: %w", prefix, err)
 		}
 	}
@@ -134,6 +169,10 @@ func (cfg *Config) fill(p *programs) error {
 	if len(ranges) == 0 {
 		ranges = [][2]uint16{{0, 1<<16 - 1}}
 	}
+	return errors.Join(fillPorts(p.Ports, ranges), fillPorts(p.DatagramPorts, cfg.Host.TCP.UDPRanges()))
+}
+
+func fillPorts(to *ebpf.Map, ranges [][2]uint16) error {
 	var bits [1 << 10]uint64
 	for _, r := range ranges {
 		for port := int(r[0]); port <= int(r[1]); port++ {
@@ -144,7 +183,7 @@ func (cfg *Config) fill(p *programs) error {
 		if v == 0 {
 			continue
 		}
-		if err := p.Ports.Put(uint32(i), v); err != nil {
+		if err := to.Put(uint32(i), v); err != nil {
 			return fmt.Errorf("ports: %w", err)
 		}
 	}
@@ -269,6 +308,8 @@ func (p *programs) counts() (sum tcpCounts, err error) {
 		sum.NoRoom += c.NoRoom
 		sum.Failed += c.Failed
 		sum.Connections += c.Connections
+		sum.DatagramsSent += c.DatagramsSent
+		sum.DatagramsReceived += c.DatagramsReceived
 	}
 	return sum, nil
 }

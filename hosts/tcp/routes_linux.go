@@ -188,6 +188,15 @@ func (cfg *Config) cgroup() (string, error) {
 
 // cgroupMount is where the control groups of version 2 are mounted.
 func cgroupMount() (string, error) {
+	at, err := mountOf("cgroup2")
+	if err == nil && at == "" {
+		err = errors.New("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup, or start the system with systemd.unified_cgroup_hierarchy=1")
+	}
+	return at, err
+}
+
+// mountOf is where a file system of a type is mounted first; "" where none is.
+func mountOf(kind string) (string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return "", err
@@ -197,12 +206,9 @@ func cgroupMount() (string, error) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		sep := slices.Index(fields, "-")
-		if sep > 4 && len(fields) > sep+1 && fields[sep+1] == "cgroup2" {
+		if sep > 4 && len(fields) > sep+1 && fields[sep+1] == kind {
 			return fields[4], nil
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return "", err
-	}
-	return "", errors.New("no control groups of version 2 are mounted: mount -t cgroup2 none /sys/fs/cgroup, or start the system with systemd.unified_cgroup_hierarchy=1")
+	return "", lines.Err()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/hosts/internal/offer"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
@@ -47,7 +48,13 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	if err != nil {
 		return err
 	}
-	r := &running{cfg: cfg, cgroup: cgroup, began: time.Now(), names: newNames(cfg.Config)}
+	offers, err := offer.Listen(offer.SocketOf(cfg.Socket))
+	if err != nil {
+		return errors.Join(err, unix.Close())
+	}
+	defer offers.Close()
+	go offers.Serve()
+	r := &running{cfg: cfg, offers: offers, cgroup: cgroup, began: time.Now(), names: newNames(cfg.Config)}
 	listener, err := api.ListenTCP(api.ListenerConfig{Flag: "--socket", On: unix, Conns: 64, Handler: r.handler()})
 	if err != nil {
 		return errors.Join(err, unix.Close())
@@ -84,6 +91,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 // running is csig host run.
 type running struct {
 	cfg    RunConfig
+	offers *offer.Server
 	cgroup string
 	began  time.Time
 
@@ -93,6 +101,7 @@ type running struct {
 	index    int    // of the interface that the programs are at; 0: it is gone
 	trouble  string // why they are at none
 	native   string // why csig's control has no connection, though the fleet file wants it
+	noMaps   string // why programs of this machine read no maps
 }
 
 // begin attaches the programs to an interface.
@@ -105,6 +114,9 @@ func (r *running) begin(index int) error {
 	}
 	if err == nil {
 		r.index = index
+		o, files := r.programs.offer(r.cfg.Config)
+		r.noMaps = o.Files
+		r.offers.Offer(o, files)
 	}
 	return err
 }
@@ -134,6 +146,7 @@ func (r *running) registerControl() {
 func (r *running) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.offers.Offer(nil, nil)
 	if err := r.programs.close(); err != nil {
 		r.cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
 	}
@@ -151,6 +164,7 @@ func (r *running) follow() {
 	}
 	if r.index != 0 {
 		r.index = 0
+		r.offers.Offer(nil, nil)
 		err = errors.Join(err, r.programs.detach())
 	}
 	if err == nil {
@@ -186,7 +200,7 @@ func (r *running) handler() http.Handler {
 func (r *running) status() (*Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &Status{Format: StatusFormat, Time: time.Now(), Host: r.cfg.Host.Name, Interface: r.cfg.Host.Interface, CGroup: r.cgroup, Since: r.began, Trouble: r.trouble, Flows: []Flow{}}
+	s := &Status{Format: StatusFormat, Time: time.Now(), Host: r.cfg.Host.Name, Interface: r.cfg.Host.Interface, CGroup: r.cgroup, Since: r.began, Trouble: r.trouble, NoMaps: r.noMaps, Flows: []Flow{}}
 	if r.programs == nil {
 		return nil, errors.New("csig host run is ending")
 	}
@@ -194,7 +208,7 @@ func (r *running) status() (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Counts = Counts{c.Connections, c.Tagged, c.Probes, c.Stripped, c.Options, c.Reflections, c.Malformed, c.NoRoom, c.Failed}
+	s.Counts = Counts{c.Connections, c.Tagged, c.Probes, c.Stripped, c.Options, c.Reflections, c.Malformed, c.NoRoom, c.Failed, c.DatagramsSent, c.DatagramsReceived}
 	if s.Control, err = r.control(); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type Status struct {
 	Since     time.Time `json:"since"`
 	Trouble   string    `json:"trouble"` // why no connection has tags now; "" where they may
 	Control   Control   `json:"control"`
+	NoMaps    string    `json:"no_maps"` // why programs of this machine read no signals of their connections; "" where they do
 	Counts    Counts    `json:"counts"`
 	Flows     []Flow    `json:"flows"` // whose ends agreed on the option
 	More      bool      `json:"more"`  // there are more than 10,000
@@ -71,6 +72,9 @@ type Counts struct {
 	Malformed   uint64 `json:"malformed"` // of another length, or of no signal of the profile: ignored
 	NoRoom      uint64 `json:"no_room"`   // ACKs whose options left none
 	Failed      uint64 `json:"failed"`    // tags that the kernel did not insert or remove
+
+	DatagramsSent     uint64 `json:"datagrams_sent"` // with a tag, as their program asked
+	DatagramsReceived uint64 `json:"datagrams_received"`
 }
 
 // Flow is a TCP connection.

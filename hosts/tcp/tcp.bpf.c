@@ -12,6 +12,7 @@
 #define TYPE_IPV4 0x0008
 #define TYPE_IPV6 0xdd86
 #define IP_TCP 6
+#define IP_UDP 17
 #define MOST_MISSED 7	/* that lengthen the wait: to 64 times */
 
 /* The configuration: constants, so that each load has code for its own alone. */
@@ -72,7 +73,9 @@ struct {
 	__type(value, struct reading);
 } handshakes SEC(".maps");
 
-/* Prefixes of the hosts that expect tags and the option; those of IPv4 are mapped. */
+/* Prefixes of the hosts that expect tags, and of which; those of IPv4 are mapped. */
+#define EXPECTS_TAGS 1	/* of connections, with the option, and of datagrams */
+#define EXPECTS_MESH 2	/* of probes of the mesh */
 struct prefix {
 	u32 bits;
 	u32 address[4];
@@ -81,7 +84,7 @@ struct prefix {
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 65536);
 	__type(key, struct prefix);
 	__type(value, u32);
 } prefixes SEC(".maps");
@@ -102,6 +105,7 @@ struct counts {
 	u64 no_room;		/* ACKs without room for the option */
 	u64 failed;		/* tags that the kernel did not insert or remove */
 	u64 connections;	/* whose ends agreed */
+	u64 datagrams_sent, datagrams_received;	/* with a tag */
 };
 
 struct {
@@ -121,41 +125,45 @@ struct {
 
 inline_fn void map4(u32 *to, u32 ip) { to[0] = to[1] = 0; to[2] = swap32(0xffff); to[3] = ip; }
 
-inline_fn int is_expected(const u32 *address)
+inline_fn u32 expected_by(const u32 *address)
 {
 	struct prefix p = { 128, { address[0], address[1], address[2], address[3] } };
+	const u32 *expects = bpf_map_lookup_elem(&prefixes, &p);
 
-	return !!bpf_map_lookup_elem(&prefixes, &p);
+	return expects ? *expects : 0;
 }
 
-inline_fn int has_port(u32 port)
+inline_fn int is_expected(const u32 *address) { return expected_by(address) & EXPECTS_TAGS; }
+
+inline_fn int has_port(void *set, u32 port)
 {
 	u32 word = port >> 6 & 1023;
-	const u64 *bits = bpf_map_lookup_elem(&ports, &word);
+	const u64 *bits = bpf_map_lookup_elem(set, &word);
 
 	return bits && *bits >> (port & 63) & 1;
 }
 
-/* A TCP packet, and where its addresses are. */
+/* A packet of TCP or UDP, and where its addresses are. */
 struct packet {
 	struct ends e;		/* remote is the source of what comes in, and the destination of what leaves */
 	u32 payload;		/* bytes behind the TCP header; of a super-frame all */
-	u32 six;
+	u32 six, udp;
 };
 
-/* parse reads the addresses of a frame with no tag left; it fails for all but TCP's packets that are whole. */
+/* parse reads the addresses of a frame with no tag left; it fails for all but packets of TCP and UDP that are whole. */
 inline_fn int parse(struct __sk_buff *skb, struct packet *p, int leaves)
 {
 	u32 at = ETH_HEADER, from[4], to[4];
 	u16 tcp[2];
-	u8 offset;
+	u8 offset, protocol;
 
 	if (skb->protocol == TYPE_IPV4) {
 		u8 ip[20];
 		if (bpf_skb_load_bytes(skb, at, ip, sizeof ip))
 			return -1;
-		if (ip[9] != IP_TCP || (ip[6] & 0x3f) || ip[7] || (ip[0] & 15) < 5)
-			return -1;	/* another protocol, or a fragment */
+		if ((ip[6] & 0x3f) || ip[7] || (ip[0] & 15) < 5)
+			return -1;	/* a fragment */
+		protocol = ip[9];
 		map4(from, *(u32 *)&ip[12]);
 		map4(to, *(u32 *)&ip[16]);
 		at += (ip[0] & 15) * 4;
@@ -164,8 +172,7 @@ inline_fn int parse(struct __sk_buff *skb, struct packet *p, int leaves)
 		u8 ip[40];
 		if (bpf_skb_load_bytes(skb, at, ip, sizeof ip))
 			return -1;
-		if (ip[6] != IP_TCP)
-			return -1;
+		protocol = ip[6];
 		__builtin_memcpy(from, &ip[8], 16);
 		__builtin_memcpy(to, &ip[24], 16);
 		at += sizeof ip;
@@ -173,10 +180,16 @@ inline_fn int parse(struct __sk_buff *skb, struct packet *p, int leaves)
 	} else {
 		return -1;
 	}
-	if (bpf_skb_load_bytes(skb, at, tcp, sizeof tcp) || bpf_skb_load_bytes(skb, at + 12, &offset, 1))
+	p->udp = protocol == IP_UDP;
+	if ((!p->udp && protocol != IP_TCP) || bpf_skb_load_bytes(skb, at, tcp, sizeof tcp))
 		return -1;
-	at += (offset >> 4) * 4;
-	p->payload = skb->len > at ? skb->len - at : 0;
+	p->payload = 0;
+	if (!p->udp) {
+		if (bpf_skb_load_bytes(skb, at + 12, &offset, 1))
+			return -1;
+		at += (offset >> 4) * 4;
+		p->payload = skb->len > at ? skb->len - at : 0;
+	}
 	if (leaves) {
 		__builtin_memcpy(p->e.local, from, 16);
 		__builtin_memcpy(p->e.remote, to, 16);
@@ -204,6 +217,22 @@ inline_fn int is_of(const struct packet *p, const volatile struct bpf_sock *sk)
 	return to[0] == p->e.remote[0] && to[1] == p->e.remote[1] && to[2] == p->e.remote[2] && to[3] == p->e.remote[3];
 }
 
+/* note keeps the newest tag of each T. */
+inline_fn int note(struct reading *r, u16 tci, u64 now)
+{
+	u32 t = tci >> 13;
+
+	if (t >= SIGNALS || !(carried >> t & 1))
+		return -1;
+	asm volatile("" : "+r"(t));	/* the compiler knows that t is below SIGNALS, and the verifier wants to see it */
+	t &= SIGNALS - 1;
+	r[t].tci = tci;
+	r[t].at = now;
+	return 0;
+}
+
+#include "udp.h"
+
 SEC("tcx/egress")
 int csig_insert(struct __sk_buff *skb)
 {
@@ -215,8 +244,10 @@ int csig_insert(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return TCX_NEXT;
+	if (sk->protocol == IP_UDP)
+		return insert_datagram(skb);
 	struct flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
-	if (!f || parse(skb, &p, 1) || !is_of(&p, sk))
+	if (!f || parse(skb, &p, 1) || p.udp || !is_of(&p, sk))
 		return TCX_NEXT;
 	u64 now = bpf_ktime_get_ns();
 	int probes = !f->reflected || now - f->reflected >= fresh;
@@ -244,20 +275,6 @@ int csig_insert(struct __sk_buff *skb)
 	return TCX_NEXT;
 }
 
-/* note keeps the newest tag of each T. */
-inline_fn int note(struct reading *r, u16 tci, u64 now)
-{
-	u32 t = tci >> 13;
-
-	if (t >= SIGNALS || !(carried >> t & 1))
-		return -1;
-	asm volatile("" : "+r"(t));	/* the compiler knows that t is below SIGNALS, and the verifier wants to see it */
-	t &= SIGNALS - 1;
-	r[t].tci = tci;
-	r[t].at = now;
-	return 0;
-}
-
 SEC("tcx/ingress")
 int csig_strip(struct __sk_buff *skb)
 {
@@ -273,6 +290,10 @@ int csig_strip(struct __sk_buff *skb)
 	COUNT(stripped);
 	if (parse(skb, &p, 0))
 		return TCX_NEXT;
+	if (p.udp) {
+		strip_datagram(skb, &p, tci);
+		return TCX_NEXT;
+	}
 	struct bpf_sock_tuple t = {};
 	if (p.six) {
 		__builtin_memcpy(t.ipv6.saddr, p.e.remote, 16);
@@ -373,7 +394,7 @@ inline_fn void established(struct bpf_sock_ops *s, int active)
 	if (!(s->bpf_sock_ops_cb_flags & WRITE_FLAG) || !sk)
 		return;
 	ends_of(s, &e);
-	if (!has_port(active ? e.remote_port : e.local_port) || !is_expected(e.remote))
+	if (!has_port(&ports, active ? e.remote_port : e.local_port) || !is_expected(e.remote))
 		return;
 	struct reading *first = active ? 0 : bpf_map_lookup_elem(&handshakes, &e);
 	struct reading came = first ? *first : (struct reading){};
@@ -538,11 +559,11 @@ int csig_reflect(struct bpf_sock_ops *s)
 		if (bpf_get_netns_cookie(s) != netns_cookie)
 			break;
 		if (s->op == LISTEN_CB) {
-			if (!has_port(s->local_port) || bpf_setsockopt(s, SOL_TCP, TCP_SAVE_SYN, &on, sizeof on))
+			if (!has_port(&ports, s->local_port) || bpf_setsockopt(s, SOL_TCP, TCP_SAVE_SYN, &on, sizeof on))
 				break;
 		} else {
 			ends_of(s, &e);
-			if (!has_port(e.remote_port) || !is_expected(e.remote))
+			if (!has_port(&ports, e.remote_port) || !is_expected(e.remote))
 				break;
 		}
 		call(s);
@@ -574,7 +595,7 @@ int csig_listeners(struct bpf_iter__tcp *c)
 	struct sock_common *sk = c->sk_common;
 	int on = 1, calls = 0;
 
-	if (!sk || sk->skc_state != TCP_LISTEN || !has_port(sk->skc_num))
+	if (!sk || sk->skc_state != TCP_LISTEN || !has_port(&ports, sk->skc_num))
 		return 0;
 	void *tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp || bpf_setsockopt(tp, SOL_TCP, TCP_SAVE_SYN, &on, sizeof on))

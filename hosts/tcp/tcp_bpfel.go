@@ -51,16 +51,23 @@ type tcpControlCounts struct {
 }
 
 type tcpCounts struct {
-	_           structs.HostLayout
-	Tagged      uint64
-	Probes      uint64
-	Stripped    uint64
-	Options     uint64
-	Reflections uint64
-	Malformed   uint64
-	NoRoom      uint64
-	Failed      uint64
-	Connections uint64
+	_                 structs.HostLayout
+	Tagged            uint64
+	Probes            uint64
+	Stripped          uint64
+	Options           uint64
+	Reflections       uint64
+	Malformed         uint64
+	NoRoom            uint64
+	Failed            uint64
+	Connections       uint64
+	DatagramsSent     uint64
+	DatagramsReceived uint64
+}
+
+type tcpDatagramFlow struct {
+	_        structs.HostLayout
+	Received [4]tcpReading
 }
 
 type tcpEnds struct {
@@ -118,6 +125,8 @@ const (
 	tcpMapControlCounters = "control_counters"
 	tcpMapControls        = "controls"
 	tcpMapCounters        = "counters"
+	tcpMapDatagramPorts   = "datagram_ports"
+	tcpMapDatagrams       = "datagrams"
 	tcpMapFlows           = "flows"
 	tcpMapHandshakes      = "handshakes"
 	tcpMapPorts           = "ports"
@@ -133,9 +142,11 @@ const (
 	tcpVarEntryType       = "entry_type"
 	tcpVarEvery           = "every"
 	tcpVarExpires         = "expires"
+	tcpVarFirst           = "first"
 	tcpVarFresh           = "fresh"
 	tcpVarLmShift         = "lm_shift"
 	tcpVarLmStale         = "lm_stale"
+	tcpVarMeshPort        = "mesh_port"
 	tcpVarNetnsCookie     = "netns_cookie"
 	tcpVarOptionExid      = "option_exid"
 	tcpVarOptionKind      = "option_kind"
@@ -201,6 +212,8 @@ type tcpMapSpecs struct {
 	ControlCounters *ebpf.MapSpec `ebpf:"control_counters"`
 	Controls        *ebpf.MapSpec `ebpf:"controls"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	DatagramPorts   *ebpf.MapSpec `ebpf:"datagram_ports"`
+	Datagrams       *ebpf.MapSpec `ebpf:"datagrams"`
 	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Handshakes      *ebpf.MapSpec `ebpf:"handshakes"`
 	Ports           *ebpf.MapSpec `ebpf:"ports"`
@@ -217,9 +230,11 @@ type tcpVariableSpecs struct {
 	EntryType     *ebpf.VariableSpec `ebpf:"entry_type"`
 	Every         *ebpf.VariableSpec `ebpf:"every"`
 	Expires       *ebpf.VariableSpec `ebpf:"expires"`
+	First         *ebpf.VariableSpec `ebpf:"first"`
 	Fresh         *ebpf.VariableSpec `ebpf:"fresh"`
 	LmShift       *ebpf.VariableSpec `ebpf:"lm_shift"`
 	LmStale       *ebpf.VariableSpec `ebpf:"lm_stale"`
+	MeshPort      *ebpf.VariableSpec `ebpf:"mesh_port"`
 	NetnsCookie   *ebpf.VariableSpec `ebpf:"netns_cookie"`
 	OptionExid    *ebpf.VariableSpec `ebpf:"option_exid"`
 	OptionKind    *ebpf.VariableSpec `ebpf:"option_kind"`
@@ -252,6 +267,8 @@ type tcpMaps struct {
 	ControlCounters *ebpf.Map `ebpf:"control_counters"`
 	Controls        *ebpf.Map `ebpf:"controls"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	DatagramPorts   *ebpf.Map `ebpf:"datagram_ports"`
+	Datagrams       *ebpf.Map `ebpf:"datagrams"`
 	Flows           *ebpf.Map `ebpf:"flows"`
 	Handshakes      *ebpf.Map `ebpf:"handshakes"`
 	Ports           *ebpf.Map `ebpf:"ports"`
@@ -263,6 +280,8 @@ func (m *tcpMaps) Close() error {
 		m.ControlCounters,
 		m.Controls,
 		m.Counters,
+		m.DatagramPorts,
+		m.Datagrams,
 		m.Flows,
 		m.Handshakes,
 		m.Ports,
@@ -280,9 +299,11 @@ type tcpVariables struct {
 	EntryType     *ebpf.Variable `ebpf:"entry_type"`
 	Every         *ebpf.Variable `ebpf:"every"`
 	Expires       *ebpf.Variable `ebpf:"expires"`
+	First         *ebpf.Variable `ebpf:"first"`
 	Fresh         *ebpf.Variable `ebpf:"fresh"`
 	LmShift       *ebpf.Variable `ebpf:"lm_shift"`
 	LmStale       *ebpf.Variable `ebpf:"lm_stale"`
+	MeshPort      *ebpf.Variable `ebpf:"mesh_port"`
 	NetnsCookie   *ebpf.Variable `ebpf:"netns_cookie"`
 	OptionExid    *ebpf.Variable `ebpf:"option_exid"`
 	OptionKind    *ebpf.Variable `ebpf:"option_kind"`
