@@ -19,6 +19,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/hosts/reflect"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/integration/fabric"
@@ -360,5 +362,90 @@ func (b *tcpBed) datagram(h *tcpHost, to string, priority int, payload string) {
 		return err
 	}); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// meshOf is what csig mesh status --json prints at a host, nil while nothing answers.
+func (b *tcpBed) meshOf(h *tcpHost) *mesh.Status {
+	b.t.Helper()
+	out, err := h.node.Command(csig, "mesh", "status", "--socket", filepath.Join(b.dir, "mesh.sock"), "--json").Output()
+	if err != nil {
+		return nil
+	}
+	s := new(mesh.Status)
+	if err := json.Unmarshal(out, s); err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// TestMeshBesideHostRun has a mesh of a host whose csig mesh run has no capability, and whose csig host run inserts its
+// tags, and of one with packet sockets; then csig host run comes and goes at both.
+func TestMeshBesideHostRun(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	key := filepath.Join(b.dir, "mesh.key")
+	writeFile(t, key, []byte("the key of a mesh, of a test\n"))
+	b.text = strings.Replace(b.text, "vlan_tpids:", "mesh: {key: {file: "+key+"}, interval: 100ms, collector: \"10.0.0.1:9918\"}\nvlan_tpids:", 1)
+	// Neither lists the other's prefix: of the mesh the fleet file's hosts are enough.
+	b.text = strings.ReplaceAll(b.text, "tcp: {to: [10.0.0.0/24]}", "tcp: {to: [10.9.0.0/24]}")
+	b.startSwitches()
+	if err := b.load.SetRate(60_000_000); err != nil {
+		t.Fatal(err)
+	}
+	ca := tlstest.New(t)
+	start := func(h *tcpHost, args ...string) *agent {
+		cert, key := ca.Certify(h.name)
+		args = append(args, csig, "mesh", "run", "-i", b.file(h), "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.CA, "--host-signals", b.signals(h))
+		if h == b.h1 {
+			args = append(args, "--collect", "--socket", filepath.Join(b.dir, "mesh.sock"))
+		}
+		return launchIn(t, h.node.Command(args[0], args[1:]...), filepath.Join(b.dir, "mesh.sock"))
+	}
+	unprivileged := []string{"setpriv", "--inh-caps=-all", "--bounding-set=-all"}
+	out := exits(t, 1, b.h1.node.Command(unprivileged[0], append(unprivileged[1:], csig, "mesh", "run", "-i", b.file(b.h1), "--collect", "--socket", filepath.Join(b.dir, "other.sock"), "--host-signals", b.signals(b.h1))...))
+	for _, want := range []string{"CAP_NET_RAW", "csig host run does not answer at " + b.signals(b.h1)} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without both: %q is not in %s", want, out)
+		}
+	}
+	b.start(b.h1)
+	one := start(b.h1, unprivileged...)
+	start(b.h2)
+	await := func(what, of1, of2 string, capable int) {
+		t.Helper()
+		var s *mesh.Status
+		if !within(2*patience, func() bool {
+			s = b.meshOf(b.h1)
+			return s != nil && s.Hosts[0].Sockets == of1 && s.Hosts[1].Sockets == of2 && s.States[mesh.StateCapable] == capable
+		}) {
+			t.Fatalf("%s: %+v", what, s)
+		}
+	}
+	await("one of each kind", mesh.SocketsOrdinary, mesh.SocketsPacket, 2)
+	if !within(patience, func() bool {
+		s := b.meshOf(b.h1)
+		return s != nil && len(s.Bottlenecks) == 2 && slices.Equal(s.Bottlenecks[0].Ports, []string{"s1:up"}) && len(s.Findings) == 0
+	}) {
+		t.Errorf("s1:up is not named: %+v", b.meshOf(b.h1))
+	}
+	text := exits(t, 0, b.h1.node.Command(csig, "mesh", "status", "--socket", filepath.Join(b.dir, "mesh.sock")))
+	if !strings.Contains(text, "csig host run inserts and removes the tags at 1 of 2 hosts") {
+		t.Errorf("csig mesh status:\n%s", text)
+	}
+	b.start(b.h2)
+	await("csig host run at both", mesh.SocketsOrdinary, mesh.SocketsOrdinary, 2)
+	b.h2.kill()
+	await("the other has packet sockets again", mesh.SocketsOrdinary, mesh.SocketsPacket, 2)
+	b.h1.kill()
+	await("neither", mesh.SocketsNone, mesh.SocketsPacket, 1) // what h1 sends stays as it was, since it sends no tags
+	if !strings.Contains(one.log.String(), "no tagged probes are received") {
+		t.Error("the log does not have it")
+	}
+	b.start(b.h1)
+	await("it is back", mesh.SocketsOrdinary, mesh.SocketsPacket, 1)
+	if s := b.meshOf(b.h1); s.Hosts[0].Counts.Forged+s.Hosts[0].Counts.Malformed+s.Hosts[1].Counts.Malformed > 0 {
+		t.Errorf("%+v", s.Hosts)
 	}
 }

@@ -622,7 +622,7 @@ func TestLongMeshReloads(t *testing.T) {
 	}
 	ip("down")
 	if !within(patience, func() bool {
-		return strings.Contains(c.hosts[0].run.log.String(), "the network interface is gone or down")
+		return strings.Contains(c.hosts[0].run.log.String(), "no tagged probes are received")
 	}) {
 		t.Errorf("the log has nothing of a card that is down:\n%s", c.hosts[0].run.log.String())
 	}

@@ -38,6 +38,7 @@ const unitSocket = "/run/csig-mesh/mesh.sock"
 
 type meshOptions struct {
 	file, socket, rate string
+	host               string
 	collect, json      bool
 	agents             bool
 	metrics            string
@@ -53,7 +54,8 @@ func newMeshRun() *cobra.Command {
 		Short: "Probe the other hosts of the mesh, and answer them (the daemon)",
 		Long: `Probe the other hosts of the fleet file that have an address, and answer their probes.
 The entry marked local is this machine. Each host is probed once in the interval of the
-file's mesh section, with UDP datagrams with and without a tag.
+file's mesh section, with UDP datagrams with and without a tag. It takes CAP_NET_RAW, or
+csig host run on this machine.
 
 A fleet file that you changed is read again when it is saved, and, with the key that it
 names, at SIGHUP. One with a mistake changes nothing: the log has its place. In a terminal
@@ -68,6 +70,7 @@ SIGHUP ends it as SIGTERM does.`,
 	f.BoolVar(&o.agents, "agents", false, "with --collect: compare what hosts read with what the agents say that the fleet file names (management: daemon)")
 	f.StringVar(&o.rate, "rate", "", "what probes and answers may take of the link, e.g. 1M (default: a thousandth of what it reports)")
 	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket for csig mesh status, with --collect")
+	f.StringVar(&o.host, "host-signals", "/run/csig/host-signals.sock", "socket of this machine's csig host run: where it runs, probes need no privilege")
 	f.StringVar(&o.metrics, "metrics", "", "with --collect: serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9344; needs --tls-read unless it is a loopback address")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate with this host's name (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")

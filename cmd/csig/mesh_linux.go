@@ -25,7 +25,7 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 		return fmt.Errorf("--agents, --metrics and --tls-read go with --collect")
 	}
 	file := meshFile{o: o}
-	cfg := mesh.DaemonConfig{Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read, Follow: file.follow}
+	cfg := mesh.DaemonConfig{Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read, HostSignals: o.host, Follow: file.follow}
 	var err error
 	if o.rate != "" {
 		if cfg.Rate, err = inventory.ParseSpeed(o.rate); err != nil {

@@ -33,6 +33,13 @@ func meshText(s *mesh.Status, columns int, matrix bool) string {
 	var b strings.Builder
 	b.WriteString(wrap(meshSummary(s), columns, 2))
 	b.WriteString(wrap(fmt.Sprintf("a host is probed every %v or more, a reading is up to %v old", time.Duration(s.IntervalNS), time.Duration(s.OldestNS).Round(100*time.Millisecond)), columns, 2))
+	by := map[string]int{}
+	for i := range s.Hosts {
+		by[s.Hosts[i].Sockets]++
+	}
+	if n := by[mesh.SocketsOrdinary]; n > 0 {
+		b.WriteString(wrap(fmt.Sprintf("csig host run inserts and removes the tags at %d of %s", n, count(len(s.Hosts), "host")), columns, 2))
+	}
 	for i := range s.Findings {
 		f := &s.Findings[i]
 		if i == 0 {

@@ -48,6 +48,7 @@ type seen struct {
 	rows     uint64
 	counts   Counts
 	interval time.Duration // it probes its peers at
+	sockets  string
 }
 
 // record is what is known of a pair.
@@ -164,6 +165,8 @@ func (c *Collector) Add(from string, r *Report) error {
 		return fmt.Errorf("%d rows at once of host %s, want %d at most", len(r.Rows), from, most(c.fleet.Mesh.Interval))
 	case r.IntervalNS < 0 || r.IntervalNS > longestInterval.Nanoseconds():
 		return fmt.Errorf("host %s says that it probes every %v", from, time.Duration(r.IntervalNS))
+	case !slices.Contains([]string{"", SocketsPacket, SocketsOrdinary, SocketsNone}, r.Sockets):
+		return fmt.Errorf("host %s has sockets that no host has", from)
 	}
 	type place struct {
 		row             *Row
@@ -184,7 +187,7 @@ func (c *Collector) Add(from string, r *Report) error {
 	}
 	now := time.Now()
 	c.roll(now)
-	c.seen[i].at, c.seen[i].counts, c.seen[i].interval = now, r.Counts, time.Duration(r.IntervalNS)
+	c.seen[i].at, c.seen[i].counts, c.seen[i].interval, c.seen[i].sockets = now, r.Counts, time.Duration(r.IntervalNS), r.Sockets
 	c.seen[i].rows += uint64(len(r.Rows))
 	if c.pairs[i] == nil {
 		c.pairs[i] = make([]*record, len(c.hosts))

@@ -210,6 +210,9 @@ func TestSlowLink(t *testing.T) {
 			t.Errorf("after three: %+v", s.Bottlenecks)
 		}
 		for _, wrong := range []time.Duration{-1, longestInterval + 1} {
+			if err := c.Add("h1", &Report{Host: "h1", Sockets: "others"}); err == nil {
+				t.Error("sockets that no host has are taken")
+			}
 			if err := c.Add("h1", &Report{Host: "h1", IntervalNS: wrong.Nanoseconds()}); err == nil {
 				t.Errorf("an interval of %v is taken", wrong)
 			}

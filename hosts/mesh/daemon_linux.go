@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/hosts/internal/offer"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -41,6 +43,9 @@ type DaemonConfig struct {
 	TLS     api.TLSFiles // towards the other hosts; empty: rows stay here
 	Read    []string     // names of certificates that may read the status
 	Log     *logrus.Entry
+
+	// HostSignals is the socket at which csig host run of this machine offers signals; "" is the usual one.
+	HostSignals string
 
 	// Follow runs beside, until ctx ends, and has every change of the fleet file put in force; of what cannot be,
 	// the error says why, and the host goes on as it was. Nil: the fleet file does not change.
@@ -110,7 +115,7 @@ func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 		rate = speed / 1000
 	}
 	p.Interval = Interval(m.Fleet.Mesh.Interval, len(p.Peers), rate)
-	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port)
+	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port, cmp.Or(cfg.HostSignals, offer.Socket))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 	if err != nil {
 		return nil, errors.Join(err, sockets.Close())
 	}
-	cfg.Log.WithFields(logrus.Fields{"host": m.Host.Name, "peers": len(p.Peers), "interval": p.Interval.Round(time.Millisecond).String()}).Info("mesh runs")
+	cfg.Log.WithFields(logrus.Fields{"host": m.Host.Name, "peers": len(p.Peers), "interval": p.Interval.Round(time.Millisecond).String(), "sockets": sockets.Kind()}).Info("mesh runs")
 	return &membership{m, cfg, sockets, prober}, nil
 }
 
@@ -129,7 +134,7 @@ func (m *membership) run(ctx context.Context, c *Collector, reported func()) err
 	defer cancel(nil)
 	var all sync.WaitGroup
 	for _, part := range []func() error{
-		func() error { return m.sockets.Receive(ctx, m.prober, m.lost) },
+		func() error { return m.sockets.Receive(ctx, m.prober, m.changed) },
 		func() error { return m.prober.Run(ctx) },
 		func() error { return m.report(ctx, c, reported) },
 	} {
@@ -141,13 +146,21 @@ func (m *membership) run(ctx context.Context, c *Collector, reported func()) err
 	return context.Cause(ctx)
 }
 
-// lost logs that tagged frames cannot be received, and that they are again.
-func (m *membership) lost(err error) {
+// changed logs that tagged probes cannot be received, and that they are again, or in another way.
+func (m *membership) changed(err error) {
 	if err != nil {
-		m.cfg.Log.WithError(err).Warn("the network interface is gone or down: tried again each second")
+		m.cfg.Log.WithError(err).Warn("no tagged probes are received: tried again each second")
 	} else {
-		m.cfg.Log.Info("tagged probes are received again")
+		m.cfg.Log.WithField("sockets", m.sockets.Kind()).Info("tagged probes are received")
 	}
+}
+
+// socketsKind is that of the host's sockets; "" where it has none, in a test.
+func (m *membership) socketsKind() string {
+	if m.sockets == nil {
+		return ""
+	}
+	return m.sockets.Kind()
 }
 
 // newFile is a changed fleet file, and where to say whether it is in force.
@@ -291,7 +304,7 @@ func (m *membership) report(ctx context.Context, c *Collector, reported func()) 
 		if err := wait(ctx, every); err != nil {
 			return err
 		}
-		r := Report{Format: RowsFormat, Host: m.Host.Name, IntervalNS: min(m.prober.cfg.Interval, longestInterval).Nanoseconds(), Rows: m.prober.Rows(most(m.Fleet.Mesh.Interval)), Counts: m.prober.Counts()}
+		r := Report{Format: RowsFormat, Host: m.Host.Name, IntervalNS: min(m.prober.cfg.Interval, longestInterval).Nanoseconds(), Sockets: m.socketsKind(), Rows: m.prober.Rows(most(m.Fleet.Mesh.Interval)), Counts: m.prober.Counts()}
 		var err error
 		switch {
 		case c != nil:

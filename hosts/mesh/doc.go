@@ -15,6 +15,7 @@
 //	 …  received  8 bytes   Unix time in ns, by the answering host's clock
 //	 …  mac      16 bytes   the first of HMAC-SHA-256 with the mesh's key over all before
 //
-// A Prober is what one host does, on any Packets; Sockets are those of a Linux machine. A Collector takes what
+// A Prober is what one host does, on any Packets; Sockets are those of a Linux machine: packet sockets, or ordinary ones beside
+// csig host run. A Collector takes what
 // all hosts found out.
 package mesh

@@ -68,13 +68,18 @@ func (p *packet) appendTo(b []byte, l quantize.Layout) ([]byte, error) {
 // checksumUDP is a datagram's with its pseudo-header (RFC 768, RFC 8200 §8.1), over what is in its
 // own field: of one with 0 there the value to send; of one that arrived whole, 0xffff.
 func checksumUDP(src, dst netip.Addr, datagram []byte) uint16 {
-	pseudo := append(src.AsSlice(), dst.AsSlice()...)
-	pseudo = append(pseudo, 0, protocolUDP)
-	pseudo = binary.BigEndian.AppendUint16(pseudo, uint16(len(datagram)))
-	if c := ^sum(datagram, uint32(sum(pseudo, 0))); c != 0 {
+	if c := ^sum(datagram, uint32(sumPseudo(src, dst, len(datagram)))); c != 0 {
 		return c
 	}
 	return 0xffff // 0 says that there is none
+}
+
+// sumPseudo is the sum of a pseudo-header. A datagram has it in place of a checksum where both ends are on one machine, as
+// those of containers and virtual machines are, and no network card has come to complete it.
+func sumPseudo(src, dst netip.Addr, length int) uint16 {
+	pseudo := append(src.AsSlice(), dst.AsSlice()...)
+	pseudo = append(pseudo, 0, protocolUDP)
+	return sum(binary.BigEndian.AppendUint16(pseudo, uint16(length)), 0)
 }
 
 // sum is the Internet checksum's sum (RFC 1071).
@@ -136,7 +141,8 @@ func parseTagged(b []byte, tpids quantize.TPIDs) (a arrived, err error) {
 	default:
 		return a, errOther
 	}
-	if int(binary.BigEndian.Uint16(datagram[4:])) != len(datagram) || checksumUDP(src, dst, datagram) != 0xffff {
+	whole := checksumUDP(src, dst, datagram) == 0xffff || binary.BigEndian.Uint16(datagram[6:]) == sumPseudo(src, dst, len(datagram)) // a probe has a MAC
+	if int(binary.BigEndian.Uint16(datagram[4:])) != len(datagram) || !whole {
 		return a, fmt.Errorf("%w: its UDP header is wrong", errOther)
 	}
 	a.src = netip.AddrPortFrom(src, binary.BigEndian.Uint16(datagram))

@@ -35,9 +35,17 @@ type Report struct {
 	Format     string `json:"format"`
 	Host       string `json:"host"`
 	IntervalNS int64  `json:"interval_ns"` // at which it probes its peers: of a slow link longer than the fleet file has it
+	Sockets    string `json:"sockets"`     // SocketsPacket and so on; "" of a host that does not say
 	Rows       []Row  `json:"rows"`
 	Counts     Counts `json:"counts"`
 }
+
+// How a host's probes leave, and those of others arrive.
+const (
+	SocketsPacket   = "packet"   // packet sockets, which need CAP_NET_RAW
+	SocketsOrdinary = "ordinary" // UDP's: csig host run inserts and removes tags
+	SocketsNone     = "none"     // there is neither: probes have no tags
+)
 
 // RowsFormat is the Format of a Report.
 const RowsFormat = "csig.mesh-rows/v1"

@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/hosts/internal/offer"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/linux/packets"
 )
@@ -21,22 +23,32 @@ import (
 // routeAge is how long a route and the next hop's address are used before the kernel is asked again.
 const routeAge = 5 * time.Second
 
-// Sockets are Packets of this machine: an ordinary UDP socket at the mesh's port, and packet sockets, which
-// need CAP_NET_RAW, for probes: they alone send and see tags.
+// Sockets are Packets of this machine: an ordinary UDP socket at the mesh's port; and for probes either ordinary ones, too,
+// where csig host run inserts and removes tags, or packet sockets, which need CAP_NET_RAW.
 type Sockets struct {
 	profile *quantize.Profile
 	self    netip.Addr
 	port    uint16
+	host    string // socket of csig host run's signals
 	udp     *net.UDPConn
 	oob     []byte
 
-	mu      sync.Mutex
-	routes  map[netip.Addr]*route
-	senders map[int]*packets.Socket // by the interface's index
-	buf     []byte
+	mu       sync.Mutex
+	routes   map[netip.Addr]*route
+	senders  map[int]*packets.Socket // by the interface's index
+	buf      []byte
+	ordinary [Ports]*ordinary // by the source port's number, once they are needed
 
-	in     *packets.Socket // tagged frames
+	offer  *offer.Client   // of csig host run, which inserts and removes tags; nil: it does not
+	in     *packets.Socket // tagged frames, where offer is nil
 	closed bool
+}
+
+// ordinary is a socket of UDP that asks for tags.
+type ordinary struct {
+	*net.UDPConn
+	raw  syscall.RawConn
+	asks int // its SO_PRIORITY
 }
 
 // route is how frames to a peer leave.
@@ -47,13 +59,14 @@ type route struct {
 	asked  time.Time
 }
 
-// OpenSockets opens the sockets of the host with an address, in the calling thread's network namespace.
-func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16) (*Sockets, error) {
-	s := &Sockets{profile: profile, self: self, port: port, routes: make(map[netip.Addr]*route), senders: make(map[int]*packets.Socket), oob: make([]byte, 256)}
-	own, err := interfaceOf(self)
-	if err != nil {
+// OpenSockets opens the sockets of the host with an address, in the calling thread's network namespace. host is the socket of
+// csig host run's signals.
+func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16, host string) (*Sockets, error) {
+	s := &Sockets{profile: profile, self: self, port: port, host: host, routes: make(map[netip.Addr]*route), senders: make(map[int]*packets.Socket), oob: make([]byte, 256)}
+	if _, err := interfaceOf(self); err != nil {
 		return nil, err
 	}
+	var err error
 	if s.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(self, port))); err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
 			err = fmt.Errorf("%d of %s: %w, perhaps by another csig mesh run (ss -lunp shows it): stop that, or give all hosts another one (mesh: port)", port, self, unix.EADDRINUSE)
@@ -65,16 +78,113 @@ func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16) (*Sock
 		var failed error
 		err = raw.Control(func(fd uintptr) {
 			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20))
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVMARK, 1) // where the kernel has no such option it has no csig host run
 		})
 		err = errors.Join(err, failed)
 	}
 	if err == nil {
-		s.in, err = s.openTagged(own)
+		err = s.choose()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open a packet socket (needs root, or CAP_NET_RAW): %w", err), s.Close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// Kind is SocketsPacket, SocketsOrdinary or SocketsNone.
+func (s *Sockets) Kind() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.offer != nil:
+		return SocketsOrdinary
+	case s.in != nil:
+		return SocketsPacket
+	}
+	return SocketsNone
+}
+
+// choose has probes use ordinary sockets where csig host run inserts and removes their tags, else packet sockets.
+func (s *Sockets) choose() error {
+	o, err := s.ask()
+	if err == nil {
+		return s.use(o, nil)
+	}
+	own, failed := interfaceOf(s.self)
+	if failed == nil && own.Flags&net.FlagUp == 0 {
+		failed = fmt.Errorf("%s is down", own.Name)
+	}
+	if failed != nil {
+		return failed
+	}
+	in, failed := s.openTagged(own)
+	if failed != nil {
+		return fmt.Errorf("open a packet socket (needs root, or CAP_NET_RAW): %w; without it tags need csig host run on this machine, and: %w", failed, err)
+	}
+	return s.use(nil, in)
+}
+
+// ask asks csig host run whether it inserts and removes the tags of this mesh.
+func (s *Sockets) ask() (*offer.Client, error) {
+	if s.profile.TPID != offer.TPID {
+		return nil, fmt.Errorf("the profile has tpid: 0x%04x (csig host run inserts tags of it)", offer.TPID)
+	}
+	o, err := offer.Ask(s.host)
+	if err != nil {
+		return nil, err
+	}
+	if o.Mesh != s.port {
+		return nil, errors.Join(fmt.Errorf("csig host run has a fleet file without this mesh (mesh: port %d)", s.port), o.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.ordinary {
+		if err := s.openOrdinary(i); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
+	}
+	return o, nil
+}
+
+// openOrdinary opens the ordinary socket of a source port, unless it is open.
+func (s *Sockets) openOrdinary(i int) error {
+	if s.ordinary[i] != nil || s.closed {
+		return nil
+	}
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.self, s.port+1+uint16(i))))
+	if err != nil {
+		return fmt.Errorf("a source port of probes: %w", err)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	s.ordinary[i] = &ordinary{UDPConn: c, raw: raw}
+	return nil
+}
+
+// use replaces what tags are sent and received by.
+func (s *Sockets) use(o *offer.Client, in *packets.Socket) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		err = net.ErrClosed
+		if o != nil {
+			err = errors.Join(err, o.Close())
+		}
+		if in != nil {
+			err = errors.Join(err, in.Close())
+		}
+		return err
+	}
+	if s.offer != nil {
+		_ = s.offer.Close()
+	}
+	if s.in != nil {
+		_ = s.in.Close() // it may have failed
+	}
+	s.offer, s.in = o, in
+	return nil
 }
 
 func (s *Sockets) openTagged(own *net.Interface) (*packets.Socket, error) {
@@ -140,6 +250,41 @@ func taggedFilter(tpids quantize.TPIDs, self netip.Addr, port uint16) []bpf.Inst
 func (s *Sockets) Send(to netip.Addr, port int, tag quantize.Tag, payload []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.offer != nil {
+		return s.sendOrdinary(to, port, tag, payload)
+	}
+	err := s.sendFrame(to, port, tag, payload)
+	if errors.Is(err, unix.EPERM) && tag.TPID == 0 { // until csig host run is back, or for what has no tag ever
+		err = s.sendOrdinary(to, port, tag, payload)
+	}
+	return err
+}
+
+// sendOrdinary sends a datagram whose tag csig host run inserts.
+func (s *Sockets) sendOrdinary(to netip.Addr, port int, tag quantize.Tag, payload []byte) error {
+	if err := s.openOrdinary(port); err != nil {
+		return err
+	}
+	one, asks := s.ordinary[port], 0
+	if one == nil {
+		return net.ErrClosed
+	}
+	if tag.TPID != 0 {
+		asks = offer.PriorityOfT0 + int(tag.T)
+	}
+	if asks != one.asks {
+		var err error
+		if failed := one.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY, asks) }); failed != nil || err != nil {
+			return errors.Join(failed, err)
+		}
+		one.asks = asks
+	}
+	_, err := one.WriteToUDPAddrPort(payload, netip.AddrPortFrom(to, s.port))
+	return err
+}
+
+// sendFrame sends a frame by a packet socket.
+func (s *Sockets) sendFrame(to netip.Addr, port int, tag quantize.Tag, payload []byte) error {
 	r, err := s.route(to)
 	if err != nil {
 		return err
@@ -210,22 +355,36 @@ func (s *Sockets) Answer(to netip.Addr, payload []byte) error {
 	return err
 }
 
-// Receive hands a prober what arrives, until ctx ends. An interface may go and come again: lost is called when tagged
-// frames cannot be received any more, and with nil when they are again.
-func (s *Sockets) Receive(ctx context.Context, p *Prober, lost func(error)) error {
+// Receive hands a prober what arrives, until ctx ends. An interface may go and come again, and so may csig host run: changed is
+// called when tagged probes cannot be received any more, and with nil when they are again, or by sockets of the other kind.
+func (s *Sockets) Receive(ctx context.Context, p *Prober, changed func(error)) error {
 	ended := make(chan error, 2)
 	go func() {
 		for {
+			kind := s.Kind()
 			err := s.receiveTagged(ctx, p)
-			if ctx.Err() == nil {
-				lost(fmt.Errorf("receive tagged probes: %w", err))
-				err = s.reopen(ctx)
+			missed := false
+			for ctx.Err() == nil {
+				failed := s.choose()
+				if failed == nil {
+					break
+				}
+				if !missed {
+					_ = s.use(nil, nil) // Close closes what is used from now on
+					changed(fmt.Errorf("receive tagged probes: %w", errors.Join(err, failed)))
+				}
+				missed = true
+				if wait(ctx, time.Second) != nil {
+					break
+				}
 			}
-			if err != nil {
-				ended <- err
+			if ctx.Err() != nil {
+				ended <- context.Cause(ctx)
 				return
 			}
-			lost(nil)
+			if missed || s.Kind() != kind {
+				changed(nil)
+			}
 		}
 	}()
 	go func() { ended <- s.receiveUDP(p) }()
@@ -237,12 +396,32 @@ func (s *Sockets) Receive(ctx context.Context, p *Prober, lost func(error)) erro
 	}
 }
 
+// receiveTagged hands over tagged probes until they come another way.
 func (s *Sockets) receiveTagged(ctx context.Context, p *Prober) error {
+	s.mu.Lock()
+	host, in := s.offer, s.in
+	s.mu.Unlock()
+	if host != nil { // receiveUDP has the tags
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-host.Ended():
+			return errors.New("csig host run has ended")
+		}
+	}
+	looked := time.Now()
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		frame, at, err := s.in.Receive()
+		if time.Since(looked) >= time.Second {
+			o, err := s.ask()
+			if err == nil {
+				return s.use(o, nil)
+			}
+			looked = time.Now()
+		}
+		frame, at, err := in.Receive()
 		if err != nil {
 			return err
 		}
@@ -258,33 +437,6 @@ func (s *Sockets) receiveTagged(ctx context.Context, p *Prober) error {
 			size = wideFields
 		}
 		p.Asked(a.src.Addr(), at, a.fields[:size], a.payload)
-	}
-}
-
-// reopen opens the socket of tagged frames again, once the interface with the host's address is up.
-func (s *Sockets) reopen(ctx context.Context) error {
-	for {
-		if err := wait(ctx, time.Second); err != nil {
-			return err
-		}
-		own, err := interfaceOf(s.self)
-		if err != nil || own.Flags&net.FlagUp == 0 {
-			continue
-		}
-		in, err := s.openTagged(own)
-		if err != nil {
-			continue
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return errors.Join(net.ErrClosed, in.Close())
-		}
-		old := s.in
-		s.in = in
-		s.mu.Unlock()
-		_ = old.Close() // it has failed
-		return nil
 	}
 }
 
@@ -305,7 +457,9 @@ func (s *Sockets) receiveUDP(p *Prober) error {
 				at = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
 			}
 		}
-		if n > 0 {
+		if tci, ok := offer.Tag(s.oob[:control]); ok && n > 0 {
+			p.Asked(from.Addr().Unmap(), at, binary.BigEndian.AppendUint16(nil, tci), buf[:n])
+		} else if n > 0 {
 			p.Datagram(from.Addr().Unmap(), at, buf[:n])
 		}
 	}
@@ -319,6 +473,14 @@ func (s *Sockets) Close() error {
 	err := s.udp.Close()
 	if s.in != nil {
 		err = errors.Join(err, s.in.Close())
+	}
+	if s.offer != nil {
+		err = errors.Join(err, s.offer.Close())
+	}
+	for _, out := range s.ordinary {
+		if out != nil {
+			err = errors.Join(err, out.Close())
+		}
 	}
 	for _, out := range s.senders {
 		err = errors.Join(err, out.Close())

@@ -37,6 +37,10 @@ type Host struct {
 	AgeNS  int64  `json:"age_ns"` // of its last rows; 0 for never
 	Rows   uint64 `json:"rows"`   // so far
 	Counts Counts `json:"counts"`
+
+	// Sockets is what its probes leave by: packet sockets, or ordinary ones where its csig host run inserts and removes tags;
+	// "" where it has not said.
+	Sockets string `json:"sockets"`
 }
 
 // The states of a host.
@@ -111,7 +115,7 @@ func (c *Collector) status(now time.Time) *Status {
 		Hosts: []Host{}, States: make(map[string]int), Bottlenecks: []Bottleneck{}, Pairs: []Pair{},
 	}
 	for i, host := range c.hosts {
-		h := Host{Name: host.Name, State: HostNever, Rows: c.seen[i].rows, Counts: c.seen[i].counts}
+		h := Host{Name: host.Name, State: HostNever, Rows: c.seen[i].rows, Counts: c.seen[i].counts, Sockets: c.seen[i].sockets}
 		if at := c.seen[i].at; !at.IsZero() {
 			h.AgeNS = now.Sub(at).Nanoseconds()
 			if h.State = HostSilent; c.live(i, now) {

@@ -91,6 +91,13 @@ func TestTagged(t *testing.T) {
 						t.Errorf("%d of %d bytes are enough", cut, len(b))
 					}
 				}
+				open := append([]byte(nil), b...)
+				at := 12 + p.tag.Size() + 2 + map[bool]int{false: headIPv4, true: headIPv6}[six]
+				binary.BigEndian.PutUint16(open[at+6:], 0)
+				binary.BigEndian.PutUint16(open[at+6:], checksumUDP(p.src.Addr(), p.dst.Addr(), nil)^0xffff+uint16(headUDP+size))
+				if again, err := parseTagged(open, tpids); err != nil || !bytes.Equal(again.payload, p.payload) {
+					t.Errorf("a checksum that no card has completed: %+v, %v", again, err)
+				}
 				untagged := append(append([]byte(nil), b[:12]...), b[12+p.tag.Size():]...)
 				if _, err := parseTagged(untagged, tpids); err == nil {
 					t.Error("a frame without a tag is read")

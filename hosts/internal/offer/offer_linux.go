@@ -23,6 +23,9 @@ const Socket = "/run/csig/host-signals.sock"
 // SocketOf is where it does so with a --socket.
 func SocketOf(socket string) string { return strings.TrimSuffix(socket, ".sock") + "-signals.sock" }
 
+// TPID is that of all tags.
+const TPID = 0x88a8
+
 // What programs ask for, and read (hosts/tcp/udp.h).
 const (
 	PriorityOfT0 = 1          // SO_PRIORITY of who asks for T 0, and one more for each further T
