@@ -155,7 +155,7 @@ func TestLongPackages(t *testing.T) {
 	}
 	before := r.files()
 	install(older, "0.1.0", r.run) // no systemd runs
-	for _, name := range []string{"usr/share/man/man1/csig-agent.1.gz", "usr/share/man/man1/csig-controller.1.gz", "usr/share/bash-completion/completions/csig", "usr/share/zsh/vendor-completions/_csig", "usr/share/fish/vendor_completions.d/csig-controller.fish", "usr/lib/systemd/system/csig-agent.service", "etc/csig/agent.conf", "usr/lib/systemd/system/csig-mesh.service", "etc/csig/mesh.conf"} {
+	for _, name := range []string{"usr/share/man/man1/csig-agent.1.gz", "usr/share/man/man1/csig-controller.1.gz", "usr/share/bash-completion/completions/csig", "usr/share/zsh/vendor-completions/_csig", "usr/share/fish/vendor_completions.d/csig-controller.fish", "usr/lib/systemd/system/csig-agent.service", "etc/csig/agent.conf", "usr/lib/systemd/system/csig-mesh.service", "etc/csig/mesh.conf", "usr/lib/systemd/system/csig-host.service", "etc/csig/host.conf"} {
 		if info, err := os.Stat(filepath.Join(r.dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -183,6 +183,7 @@ func TestLongPackages(t *testing.T) {
 		}
 	})
 	m.meshUnit()
+	m.hostUnit()
 	m.removeCrashed("csig", "csig-agent")
 	m.purge("csig", "csig-agent")
 	if rules := m.host("nft", "list", "ruleset"); rules != "" {
@@ -193,7 +194,7 @@ func TestLongPackages(t *testing.T) {
 	r.write("var/lib/csig/csig-vs1.sock.off", "")
 	m.purge("csig-controller", "csig-controller")
 	m.halt()
-	for _, name := range []string{switchFile, "/etc/csig/fleet.yaml", meshFile, meshKey} { // an operator's
+	for _, name := range []string{switchFile, "/etc/csig/fleet.yaml", meshFile, meshKey, hostFile} { // an operator's
 		if err := os.Remove(filepath.Join(r.dir, name)); err != nil {
 			t.Errorf("purged, and gone is %v", err)
 		}

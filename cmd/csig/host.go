@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/vendors"
@@ -29,10 +30,14 @@ func newHost() *cobra.Command {
 // hostSocket is where csig host run answers unless --socket says otherwise.
 func hostSocket() string { return filepath.Join(vendors.AgentDir(), "host.sock") }
 
+const hostUnitSocket = "/run/csig-host/host.sock"
+
 type hostOptions struct {
-	file, socket string
-	json         bool
-	log          process.LogOptions
+	file, socket, metrics string
+	tls                   api.TLSFiles // of metrics
+	read                  []string
+	json                  bool
+	log                   process.LogOptions
 }
 
 func newHostCheck() *cobra.Command {
@@ -112,24 +117,38 @@ the kernel ends with this process, by whatever end: connections go on without ta
 	f := cmd.Flags()
 	addFleet(cmd, &o.file)
 	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket for csig host status")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9345; needs --tls-read unless it is a loopback address")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of the metrics (PEM)")
+	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")
+	f.StringVar(&o.tls.CA, "tls-ca", "", "authorities of the certificates of --tls-read (PEM)")
+	f.StringSliceVar(&o.read, "tls-read", nil, "names of client certificates that may read the metrics")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key", "tls-ca")
 	o.log.Flags(f)
 	return cmd
 }
 
 func newHostStatus() *cobra.Command {
 	var o hostOptions
-	var watch bool
+	var watch, check bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show TCP connections with their bottlenecks",
 		Long: `Show the TCP connections whose ends both run csig host run, with what limits the frames
 that this host sends: the signal, the egress port by the fleet file, and how old the newest
-reflection is.`,
+reflection is. CONTROL is the congestion control that has the connection.
+
+--check prints one line for a monitoring system: 0 nothing is wrong, 1 csig's congestion control
+is wanted and has no connection, 2 no connection has tags or csig host run does not answer, 3
+what answers is another program.`,
 		Example: `  csig host status
   csig host status --watch
+  csig host status --check
   csig host status --json | jq '.flows[] | {remote, learned}'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check {
+				return checkHost(cmd, &o)
+			}
 			screen := newScreen(cmd.OutOrStdout())
 			for {
 				s, err := askHost(cmd.Context(), o.socket)
@@ -151,23 +170,90 @@ reflection is.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket of csig host run")
+	f.StringVar(&o.socket, "socket", "", "unix socket of csig host run (default: "+hostSocket()+", or that of the unit csig-host)")
 	f.BoolVar(&watch, "watch", false, "show it again each second, until interrupted")
+	f.BoolVar(&check, "check", false, "print one line, and exit with 0, 1, 2 or 3 as monitoring plugins do")
+	cmd.MarkFlagsMutuallyExclusive("check", "watch")
 	addJSON(cmd, &o.json)
 	return cmd
 }
+
+// hostStatusCheck is a check of the status as JSON.
+type hostStatusCheck struct {
+	Format string      `json:"format"`
+	Result string      `json:"result"` // ok, warning, critical or unknown
+	Code   int         `json:"code"`   // the exit code
+	Why    string      `json:"why"`    // what the line of text has
+	Status *tcp.Status `json:"status"` // null where csig host run does not answer
+}
+
+func checkHost(cmd *cobra.Command, o *hostOptions) error {
+	s, err := askHost(cmd.Context(), o.socket)
+	out := hostStatusCheck{Format: "csig.host-status-check/v1", Status: s}
+	switch {
+	case errors.Is(err, errNoHost):
+		out.Code, out.Why = checkCritical, err.Error()
+	case err != nil:
+		out.Code, out.Why = checkUnknown, err.Error()
+	default:
+		out.Code, out.Why = judgeHost(s)
+	}
+	out.Result = strings.ToLower(checkWords[out.Code])
+	if o.json {
+		err = printJSON(cmd.OutOrStdout(), out)
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: csig host: %s\n", checkWords[out.Code], strings.ReplaceAll(out.Why, "\n", " "))
+	}
+	if err != nil || out.Code == checkOK {
+		return err
+	}
+	return &exitError{code: out.Code}
+}
+
+// judgeHost is how well a host does, and a sentence with the worst first.
+func judgeHost(s *tcp.Status) (code int, why string) {
+	var parts []string
+	if s.Trouble != "" {
+		code = checkCritical
+		parts = append(parts, "no connection has tags: "+s.Trouble)
+	}
+	if s.Control.Trouble != "" {
+		code = max(code, checkWarning)
+		parts = append(parts, "csig's congestion control has no connection: "+s.Control.Trouble)
+	}
+	return code, strings.Join(append(parts, hostSummary(s)), "; ")
+}
+
+// hostSummary is a host in a line.
+func hostSummary(s *tcp.Status) string {
+	tagged := 0
+	for i := range s.Flows {
+		if s.Flows[i].State == tcp.FlowTagged {
+			tagged++
+		}
+	}
+	return fmt.Sprintf("host %s at %s: %s with a peer that reflects tags, %d of them with tags now", s.Host, s.Interface, count(len(s.Flows), "connection"), tagged)
+}
+
+// errNoHost is in the error where csig host run does not answer.
+var errNoHost = errors.New("csig host run does not answer")
 
 // maxHostAnswer bounds a status of 10,000 connections, in bytes.
 const maxHostAnswer = 32 << 20
 
 // askHost is the status of csig host run.
 func askHost(ctx context.Context, socket string) (*tcp.Status, error) {
+	if socket == "" {
+		if socket = hostSocket(); !isThere(socket) && isThere(hostUnitSocket) {
+			socket = hostUnitSocket
+		}
+	}
 	s := new(tcp.Status)
 	err := askJSON(ctx, atSocket(socket), "http://host"+tcp.StatusPath, "csig host run at "+socket, maxHostAnswer, s)
 	var silent unansweredError
 	switch {
 	case errors.As(err, &silent):
-		return nil, fmt.Errorf("csig host run does not answer at %s (%w): start it, or name its socket with --socket", socket, silent.error)
+		return nil, fmt.Errorf("%w at %s (%w): start it, or name its socket with --socket", errNoHost, socket, silent.error)
 	case errors.Is(err, errOtherAnswer), err == nil && s.Format != tcp.StatusFormat:
 		return nil, fmt.Errorf("what answers at %s is not csig host run of this version: name its socket with --socket", socket)
 	case err != nil:
@@ -179,13 +265,7 @@ func askHost(ctx context.Context, socket string) (*tcp.Status, error) {
 // hostStatusText is the connections as a table, a line for each signal of one.
 func hostStatusText(s *tcp.Status, columns int) string {
 	var b strings.Builder
-	tagged := 0
-	for i := range s.Flows {
-		if s.Flows[i].State == tcp.FlowTagged {
-			tagged++
-		}
-	}
-	b.WriteString(wrap(fmt.Sprintf("host %s at %s: %s with a peer that reflects tags, %d of them with tags now", s.Host, s.Interface, count(len(s.Flows), "connection"), tagged), columns, 2))
+	b.WriteString(wrap(hostSummary(s), columns, 2))
 	if s.Trouble != "" {
 		b.WriteString(wrap("no connection has tags: "+s.Trouble, columns, 2))
 	}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/cobra"
 
+	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/agent/metrics"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/inventory"
@@ -34,6 +38,22 @@ func hostRun(cmd *cobra.Command, o *hostOptions) error {
 	ctx := cmd.Context()
 	cfg := tcp.RunConfig{Config: host, Socket: o.socket, Log: log}
 	cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
+	if o.metrics != "" {
+		cfg.Beside = func(ctx context.Context, status func() (*tcp.Status, error)) error {
+			families := func() []*dto.MetricFamily {
+				s, err := status()
+				if err != nil {
+					return nil // it is ending
+				}
+				return s.Families()
+			}
+			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, Reload: func() *api.Reload { return nil }, More: families})
+			return api.Observed(o.metrics, o.tls, api.TLSAccess{Read: o.read}, h, log, func() error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}
+	}
 	if err := tcp.Run(ctx, cfg); ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +80,41 @@ csig host run does not work here: 1 part missing.
 	c.Parts = c.Parts[:1]
 	if got := hostCheckText(c, 80); !strings.HasSuffix(got, "\n\ncsig host run works here.\n") {
 		t.Errorf("got:\n%s", got)
+	}
+}
+
+// TestHostStatusCheck has a line and an exit code for each state of a host.
+func TestHostStatusCheck(t *testing.T) {
+	for _, row := range []struct {
+		tags, control string
+		code          int
+		want          string
+	}{
+		{"", "", checkOK, "host h1 at eth0: 0 connections"},
+		{"", "no cubic", checkWarning, "csig's congestion control has no connection: no cubic; host h1"},
+		{"eth0 is gone", "no cubic", checkCritical, "no connection has tags: eth0 is gone; csig's congestion control has no connection: no cubic; host h1"},
+	} {
+		code, why := judgeHost(&tcp.Status{Host: "h1", Interface: "eth0", Trouble: row.tags, Control: tcp.Control{Wanted: tcp.ControlCSIG, Trouble: row.control}})
+		if code != row.code || !strings.HasPrefix(why, row.want) {
+			t.Errorf("%+v: %d %s", row, code, why)
+		}
+	}
+	dir := t.TempDir()
+	out, _, code := runIn(dir, []string{"host", "status", "--check", "--json", "--socket", filepath.Join(dir, "host.sock")})
+	if code != checkCritical || !strings.Contains(out, `"format": "csig.host-status-check/v1"`) || !strings.Contains(out, `"status": null`) || !strings.Contains(out, errNoHost.Error()) {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestHostMetricsPage has docs/hosts.md list every metric of csig host run.
+func TestHostMetricsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range tcp.MetricNames {
+		if !strings.Contains(string(page), "| `"+m[0]+"` | "+m[1]+" |\n") {
+			t.Errorf("docs/hosts.md has no %s", m[0])
+		}
 	}
 }

@@ -29,6 +29,9 @@ type RunConfig struct {
 
 	// OnReady is called when connections may have tags: with whether it makes progress, and its state in a few words.
 	OnReady func(alive func() bool, line func() string)
+
+	// Beside runs beside, until ctx ends, with what asks for the status: metrics. Nil: nothing.
+	Beside func(ctx context.Context, status func() (*Status, error)) error
 }
 
 // Run gives connections tags until ctx ends.
@@ -69,10 +72,21 @@ func Run(ctx context.Context, cfg RunConfig) error {
 	}
 	r.registerControl()
 	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "interface": iface.Name, "cgroup": cgroup, "to": cfg.Host.TCP.To}).Info("TCP connections have tags")
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() { ended <- listener.Serve(log.New(io.Discard, "", 0)) }()
 	if cfg.OnReady != nil {
 		cfg.OnReady(func() bool { return true }, func() string { return cfg.Host.Name + ": TCP has tags at " + iface.Name })
+	}
+	if cfg.Beside != nil {
+		beside, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := cfg.Beside(beside, r.status); err != nil && beside.Err() == nil {
+				ended <- err
+			}
+		}()
+		defer func() { stop(); <-done }()
 	}
 	look := time.NewTicker(time.Second)
 	defer look.Stop()

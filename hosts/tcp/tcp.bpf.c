@@ -506,6 +506,11 @@ inline_fn void control(struct bpf_sock_ops *s, u16 tci, u64 now)
 		c->why = WHY_NONE;
 		return;
 	}
+	if (c->cap) {	/* the application has chosen another control, which has no use for csig's limit */
+		u32 rate = c->before < 0xffffffff ? c->before : 0xffffffff;
+		bpf_setsockopt(s, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+		c->cap = 0;
+	}
 	if (c->why == WHY_CHOSEN || (c->refused && now - c->refused < 1000000000))
 		return;
 #pragma unroll
