@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -15,6 +16,7 @@ import (
 	"github.com/csig-agent/csig/vendors/sai/saitest"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -417,3 +419,116 @@ func TestLiveRefusals(t *testing.T) {
 		empty(t, sw)
 	}
 }
+
+// mishap is what happens to orchagent at a request of csig's. After it, nothing is sent until it is over.
+type mishap struct {
+	name string
+	says string // what csig says meanwhile; "": it is over at once
+	hang bool   // the request is not answered until it is over
+	do   func(sw *saitest.Switch) (over func())
+}
+
+var mishaps = []mishap{
+	{"hangs, and answers", "has not answered", true, func(*saitest.Switch) func() { return func() {} }},
+	{"hangs, and is ended", "has not answered", true, func(sw *saitest.Switch) func() { return func() { sw.Reload()() } }},
+	{"is killed", ErrNoOrchagent.Error(), false, func(sw *saitest.Switch) func() { sw.Kill(); return func() { sw.Reload()() } }},
+	{"config reload", "PortInitDone", false, (*saitest.Switch).Reload},
+	{"warm restart", "warm restart", false, (*saitest.Switch).WarmRestart},
+	{"restart", "", false, func(sw *saitest.Switch) func() { sw.Reload()(); return func() {} }},
+}
+
+// TestLiveMishaps has orchagent hang, end, restart in each way, and reload its configuration, at each request of going over from one
+// profile to another, before the request is carried out and after: csig sends nothing before that is over, says why, and makes
+// the setup then. orchagent never ends of csig.
+func TestLiveMishaps(t *testing.T) {
+	every := vendorstest.Every(t, 11)
+	for _, m := range mishaps {
+		for _, when := range []string{"before", "after"} {
+			t.Run(m.name+" "+when, func(t *testing.T) {
+				all := inputs(t)
+				tried := 0
+				for at := 0; ; at += every {
+					sw := newSwitch(t)
+					applied(t, sw, all[0])
+					l, want := liveOf(t, sw, all[2])
+					n := 0
+					did, release := make(chan func(), 1), make(chan bool)
+					ctx, lost := context.WithCancel(t.Context())
+					hook := func([]string) error {
+						if n++; n != at+1 {
+							return nil
+						}
+						did <- m.do(sw)
+						if !m.hang {
+							return errLost
+						}
+						lost() // csig's patience
+						<-release
+						return nil
+					}
+					if when == "before" {
+						sw.On(hook, nil)
+					} else {
+						sw.On(nil, hook)
+					}
+					err := l.Apply(ctx, want)
+					lost()
+					if err == nil {
+						select {
+						case <-did:
+							t.Fatalf("request %d: Apply says nothing", at)
+						default:
+						}
+						break // there is no such request
+					}
+					tried++
+					over := <-did
+					again := func() error {
+						if err := l.Apply(t.Context(), want); err != nil {
+							return err
+						}
+						_, err := l.Update(t.Context(), nil, 0)
+						return err
+					}
+					if m.says != "" {
+						sw.Log()
+						for range 3 {
+							if err := again(); err == nil || !strings.Contains(err.Error(), m.says) {
+								t.Fatalf("request %d: %v, want %s", at, err, m.says)
+							}
+							if _, err := l.Observe(t.Context()); err != nil && !strings.Contains(err.Error(), "has no switch") {
+								t.Errorf("request %d, what there is: %v", at, err)
+							}
+						}
+						if log := sw.Log(); len(log) > 0 {
+							t.Errorf("request %d: %q were sent meanwhile", at, log)
+						}
+					}
+					close(release)
+					over()
+					for end := time.Now().Add(time.Minute); ; {
+						err := again()
+						if err == nil {
+							break
+						}
+						// The answer comes a moment later.
+						if !errors.Is(err, errSilent) && !errors.Is(err, errLost) || time.Now().After(end) {
+							t.Fatalf("request %d: %v", at, err)
+						}
+					}
+					has(t, sw, l, want, all[2])
+					sw.Stop()
+					if t.Failed() {
+						t.Fatalf("request %d", at)
+					}
+				}
+				if tried < max(1, 12/every) {
+					t.Errorf("%d requests", tried)
+				}
+			})
+		}
+	}
+}
+
+// TestLongLiveMishaps is TestLiveMishaps at each of the requests.
+func TestLongLiveMishaps(t *testing.T) { TestLiveMishaps(t) }
