@@ -193,6 +193,74 @@ func choose(c syscall.Conn, name string) error {
 	return errors.Join(err, failed)
 }
 
+// TestHostControlRamps has a connection take the room that opens, and be as it was when csig gives it back.
+func TestHostControlRamps(t *testing.T) {
+	t.Parallel()
+	b := newSlowTCPBed(t, 10*time.Millisecond)
+	b.giveRoom()
+	b.startSwitches()
+	b.takeControl()
+	server := b.serve(b.h2, 5201)
+	b.start(b.h1)
+	b.start(b.h2)
+	if err := b.load.SetRate(80_000_000); err != nil {
+		t.Fatal(err)
+	}
+	c := b.dialUnder(b.h1, "10.0.0.2:5201", "reno").(*net.TCPConn)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const own = 25_000_000 // bytes/s, the application's own limit
+	pacing := func(set bool) (rate int) {
+		var err error
+		failed := raw.Control(func(fd uintptr) {
+			if set {
+				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, own)
+			}
+			rate, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE)
+		})
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		return rate
+	}
+	pacing(true)
+	send(c)
+	b.under(b.h1, 1, "csig", "the signal comes")
+	if !within(patience, func() bool { return b.dropped() > 0 }) {
+		t.Fatal("the cable is not full")
+	}
+	if err := b.load.SetRate(0); err != nil {
+		t.Fatal(err)
+	}
+	limited := 0
+	if !within(patience, func() bool {
+		if now := pacing(false); now != own {
+			limited = now
+		}
+		return limited != 0
+	}) {
+		t.Error("what the connection took was never limited")
+	} else if limited > own {
+		t.Errorf("it may send %d bytes/s, more than the application's own limit", limited)
+	}
+	if _, ok := reaches(server, 0.8*tcpSpeed, patience); !ok {
+		t.Error("the connection has not taken the room")
+	}
+	s := b.under(b.h1, 1, "csig", "the signal comes")
+	if s.Flows[0].Ramps == 0 || s.Control.Counts.Ramps < uint64(s.Flows[0].Ramps) {
+		t.Errorf("%+v, %+v", s.Control, s.Flows[0])
+	}
+	b.h1.kill()
+	if !within(patience, func() bool { return control(t, c) == "reno" }) {
+		t.Errorf("it is under %s", control(t, c))
+	}
+	if got := pacing(false); got != own {
+		t.Errorf("given back, it may send %d bytes/s", got)
+	}
+}
+
 // reaches is how long a server takes from now until it gets so many bit/s, over windows of 100 ms.
 func reaches(server *sink, bps float64, most time.Duration) (time.Duration, bool) {
 	began := time.Now()
