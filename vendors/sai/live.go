@@ -110,6 +110,22 @@ func (l *Live) session(ctx context.Context, v *view) error {
 	return nil
 }
 
+// begin speaks with orchagent, and reads what there is behind all that was asked for before.
+func (l *Live) begin(ctx context.Context, want *vendors.Setup) (*view, error) {
+	v, _, err := l.read(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.session(ctx, v); err != nil {
+		return nil, err
+	}
+	if err := l.srv.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	v, _, err = l.read(ctx, want)
+	return v, err
+}
+
 // missing is why a SAI has no CSIG, "" where it has.
 func (p *Process) missing() string {
 	for _, name := range []string{string(compactType), attrSignal, portStrip, portLocator, switchTAM} {
@@ -166,15 +182,39 @@ func (l *Live) capabilities(ctx context.Context, v *view) (*Capabilities, error)
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	c.Compact, c.Wide = typed && l.srv.names[string(compactType)], typed && l.srv.names[string(wideType)]
+	// A switch that does not answer which values it has may have all: what it has not it refuses.
+	has := func(name string) func(Enum) bool {
+		values, known, e := l.srv.values(ctx, TAMIntObject, name)
+		err = errors.Join(err, e)
+		return func(v Enum) bool { return l.srv.names[string(v)] && (!known || slices.Contains(values, Numbers[v])) }
+	}
+	if typed {
+		is := has(tamInt + "TYPE")
+		c.Compact, c.Wide = is(compactType), is(wideType)
+	}
 	c.Strip, c.Locator = strip, locator
 	if dBit {
 		c.DBit = DBitSets
-	}
-	for sig, name := range signalTypes {
-		if signals && l.srv.names[string(name)] {
-			c.Signals = append(c.Signals, quantize.Signal(sig))
+	} else {
+		// orchagent has asked the switch (sonic-swss orchagent/switch/trimming/capabilities.cpp).
+		answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.State, "HGET", "SWITCH_CAPABILITY|switch", "SWITCH_TRIMMING_CAPABLE"})
+		if err != nil {
+			return nil, err
 		}
+		if trims, err := redis.String(answers[0], nil); err == nil && trims == "false" {
+			c.DBit = DBitNoTrim
+		}
+	}
+	if signals {
+		is := has(attrSignal)
+		for sig, name := range signalTypes {
+			if is(name) {
+				c.Signals = append(c.Signals, quantize.Signal(sig))
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	timers, err := l.srv.get(ctx, SwitchObject, v.switchID, "SAI_SWITCH_ATTR_MAX_CSIG_TIMERS")
 	if err := unsupported(err); err != nil {
@@ -299,10 +339,10 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	if err != nil {
 		return nil, &vendors.PermanentError{Err: err}
 	}
-	for i := range p.Own { // what an older SAI does not have, and would be as it is by default
+	for i := range p.Own { // what this SAI does not have, and would be as it is by default
 		p.Own[i].Attrs = slices.DeleteFunc(p.Own[i].Attrs, func(a Attr) bool {
 			is := attribute(a.Name)
-			return l.srv != nil && !l.srv.names[a.Name] && is.Default != nil && is.Default.String() == a.Value.String()
+			return (l.srv != nil && !l.srv.names[a.Name] || a.Name == attrDBit && c != nil && c.DBit != DBitSets) && is.Default != nil && is.Default.String() == a.Value.String()
 		})
 	}
 	return p, nil
@@ -316,11 +356,8 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 	if _, err := diff(tamObjects, &vendors.Setup{}, &want); err != nil {
 		return err
 	}
-	v, _, err := l.read(ctx, &want)
+	v, err := l.begin(ctx, &want)
 	if err != nil {
-		return err
-	}
-	if err := l.session(ctx, v); err != nil {
 		return err
 	}
 	c, err := l.capabilities(ctx, v)
@@ -368,6 +405,9 @@ func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vend
 		if err := l.carryOut(ctx, &op, &before); err != nil {
 			return err
 		}
+	}
+	if err := l.srv.catchUp(ctx); err != nil {
+		return err
 	}
 	if to == nil {
 		return l.forget(ctx)
@@ -460,11 +500,12 @@ func (l *Live) Release(context.Context) error { return nil }
 
 // Remove takes away what csig made, and gives ports back what SAI has by default.
 func (l *Live) Remove(ctx context.Context) error {
-	v, s, err := l.read(ctx, nil)
+	_, s, err := l.read(ctx, nil)
 	if err != nil || s.Nothing() && len(l.rec.IDs) == 0 && l.rec.Pending == nil {
 		return err
 	}
-	if err := l.session(ctx, v); err != nil {
+	v, err := l.begin(ctx, nil)
+	if err != nil {
 		return err
 	}
 	l.want = nil

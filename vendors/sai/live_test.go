@@ -79,13 +79,13 @@ func has(t *testing.T, sw *saitest.Switch, l *Live, want vendors.Setup, in *Inpu
 	var objects []string
 	for _, id := range sw.Objects("SAI_OBJECT_TYPE_TAM_INT") {
 		o := sw.Object(id)
-		objects = append(objects, strings.TrimPrefix(o[tamInt+"TYPE"], "SAI_TAM_INT_TYPE_CSIG_")+" "+strings.TrimPrefix(o[attrSignal], "SAI_CSIG_SIGNAL_TYPE_")+" "+o[tamInt+"ETH_TYPE_CODE_POINT"]+" "+o[attrInterval])
+		objects = append(objects, strings.TrimPrefix(o[tamInt+"TYPE"], "SAI_TAM_INT_TYPE_CSIG_")+" "+strings.TrimPrefix(o[attrSignal], "SAI_CSIG_SIGNAL_TYPE_")+" "+o[tamInt+"ETH_TYPE_CODE_POINT"]+" "+orElse(o[attrInterval], "128"))
 	}
 	var made []string
 	p := compiled(t, in)
 	for _, o := range p.Own {
 		if o.Type == TAMIntObject {
-			interval := ""
+			interval := "128" // a delay's, which has none
 			if v := o.get(attrInterval); v != nil {
 				interval = v.String()
 			}
@@ -368,7 +368,7 @@ func TestLiveRestarts(t *testing.T) {
 			// What is damaged is seen by reading, and cannot be made yet. A warm restart leaves all as it is at first.
 			sw.Do(PortObject.String()+":"+(OID(PortObject)<<48|3).String(), "set", portLocator, "9")
 			for range 3 {
-				if _, err := l.Update(t.Context(), nil, 0); err == nil || !strings.Contains(err.Error(), row.says) {
+				if _, err := l.Update(t.Context(), nil, 0); err == nil || !strings.Contains(err.Error(), row.says) && !errors.Is(err, errLost) {
 					t.Errorf("%v, want %s", err, row.says)
 				}
 			}
@@ -388,29 +388,39 @@ func TestLiveRestarts(t *testing.T) {
 // TestLiveRefusals has a switch that lacks what a profile needs: that is refused by the capability's name before anything is made.
 func TestLiveRefusals(t *testing.T) {
 	for _, row := range []struct {
-		lacks string
-		enums []string
-		says  string
+		lacks   string
+		of      string // attribute, which has enums
+		enums   []string
+		answers bool
+		says    string
 	}{
-		{portLocator, nil, "SAI capability locator"},
-		{portStrip, nil, "SAI capability strip"},
-		{attrSignal, nil, "SAI capability signal abw"},
-		{attrDBit, nil, "SAI capability d-bit"},
-		{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC", nil, "SAI capability interval"},
-		{"SAI_SWITCH_ATTR_MAX_CSIG_TIMERS", nil, "SAI capability timers"},
-		{"", []string{"SAI_CSIG_SIGNAL_TYPE_ABW"}, "SAI capability csig_signal_type: SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE=SAI_CSIG_SIGNAL_TYPE_ABWC is refused"},
+		{portLocator, "", nil, false, "SAI capability locator"},
+		{portStrip, "", nil, true, "SAI capability strip"},
+		{attrSignal, "", nil, false, "SAI capability signal abw"},
+		{attrDBit, "", nil, false, "SAI capability d-bit"},
+		{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC", "", nil, false, "SAI capability interval"},
+		{"SAI_SWITCH_ATTR_MAX_CSIG_TIMERS", "", nil, false, "SAI capability timers"},
+		{"", attrSignal, []string{"SAI_CSIG_SIGNAL_TYPE_ABW"}, false, "SAI capability csig_signal_type: SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE=SAI_CSIG_SIGNAL_TYPE_ABWC is refused"},
+		{"", attrSignal, []string{"SAI_CSIG_SIGNAL_TYPE_ABW"}, true, "SAI capability signal abwc: the switch has no SAI_CSIG_SIGNAL_TYPE_ABWC"},
+		{"", tamInt + "TYPE", []string{"SAI_TAM_INT_TYPE_IFA1", "SAI_TAM_INT_TYPE_CSIG_COMPACT"}, true, "SAI capability wide"},
+		{"", tamInt + "TYPE", []string{}, true, "SAI capability compact"},
 	} {
 		sw := newSwitch(t)
 		sw.Lacks[row.lacks] = true
+		sw.AnswersEnums = row.answers
 		if row.enums != nil {
-			sw.Enums[attrSignal] = row.enums
+			sw.Enums[row.of] = row.enums
 		}
-		l, want := liveOf(t, sw, inputs(t)[1])
+		in := inputs(t)[1]
+		if strings.HasSuffix(row.says, "wide") {
+			in = inputs(t)[2]
+		}
+		l, want := liveOf(t, sw, in)
 		err := l.Apply(t.Context(), want)
 		if permanent := (*vendors.PermanentError)(nil); !errors.As(err, &permanent) || !strings.Contains(err.Error(), row.says) {
 			t.Errorf("%s: %v", row.lacks, err)
 		}
-		if row.enums == nil {
+		if row.enums == nil || row.answers {
 			empty(t, sw)
 		}
 		if err := l.Remove(t.Context()); err != nil {
@@ -532,3 +542,20 @@ func TestLiveMishaps(t *testing.T) {
 
 // TestLongLiveMishaps is TestLiveMishaps at each of the requests.
 func TestLongLiveMishaps(t *testing.T) { TestLiveMishaps(t) }
+
+// TestLiveWithoutTrimming has switches that cannot set D: one that trims no packets has no use for it.
+func TestLiveWithoutTrimming(t *testing.T) {
+	sw := newSwitch(t)
+	sw.Lacks[attrDBit], sw.AnswersEnums = true, true
+	for _, row := range []struct{ trims, says string }{{"", "d-bit"}, {"true", "d-bit"}, {"false", ""}} {
+		sw.Redis.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "SWITCH_TRIMMING_CAPABLE", row.trims)
+		in := inputs(t)[1]
+		l, want := liveOf(t, sw, in)
+		if err := l.Apply(t.Context(), want); (err == nil) != (row.says == "") || err != nil && !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%q: %v", row.trims, err)
+		}
+		if row.says == "" {
+			has(t, sw, l, want, in)
+		}
+	}
+}

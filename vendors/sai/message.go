@@ -27,9 +27,11 @@ const (
 	cmdRemove     = "remove"
 	cmdGet        = "get"
 	cmdCapability = "attribute_capability_query"
+	cmdEnums      = "attr_enum_values_capability_query"
 
 	answerAPI        = "getresponse"
 	answerCapability = "attribute_capability_response"
+	answerEnums      = "attr_enum_values_capability_response"
 )
 
 // commands are those of calls.
@@ -124,6 +126,19 @@ func (n names) get(t ObjectType, id OID, name string, elements int) ([]byte, err
 
 // capability is the message that asks what the switch does with an attribute.
 func (n names) capability(switchID OID, t ObjectType, name string) ([]byte, error) {
+	return n.query(cmdCapability, switchID, t, name)
+}
+
+// mostValues is how many values of an enum are asked for: no enum in use has as many, and ServerSai trusts the count that a switch
+// answers with.
+const mostValues = 64
+
+// enums is the message that asks which values of an enum the switch has for an attribute.
+func (n names) enums(switchID OID, t ObjectType, name string) ([]byte, error) {
+	return n.query(cmdEnums, switchID, t, name, "LIST_SIZE", strconv.Itoa(mostValues))
+}
+
+func (n names) query(command string, switchID OID, t ObjectType, name string, more ...string) ([]byte, error) {
 	if _, err := n.key(t, switchID); err != nil {
 		return nil, err
 	}
@@ -133,7 +148,7 @@ func (n names) capability(switchID OID, t ObjectType, name string) ([]byte, erro
 	if switchID.Type() != SwitchObject {
 		return nil, notSent("%s is the ID of no switch", switchID)
 	}
-	return n.message(switchID.String(), cmdCapability, "OBJECT_TYPE", t.String(), "ATTR_ID", name)
+	return n.message(append([]string{switchID.String(), command, "OBJECT_TYPE", t.String(), "ATTR_ID", name}, more...)...)
 }
 
 // key names an object.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/csig-agent/csig/quantize"
 )
 
 // OID is the number of an object. In recordings it has the form of sairedis: the object's
@@ -209,6 +211,12 @@ var Values = map[string][]Enum{
 	"sai_tam_int_presence_type_t": {presenceEthertype},
 	"sai_csig_signal_type_t":      signalTypes[:],
 	"sai_tam_bind_point_type_t":   {bindSwitch},
+}
+
+// Numbers are those by which a switch answers which values it has (sai_query_attribute_enum_values_capability).
+var Numbers = map[Enum]int64{
+	compactType: 8, wideType: 9,
+	signalTypes[quantize.MinABW]: 0, signalTypes[quantize.MinABWC]: 1, signalTypes[quantize.MaxPD]: 2, signalTypes[quantize.MaxNQD]: 3,
 }
 
 const (

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
+	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // serverPatience is how long orchagent may take for one request: its thread waits for orchagent's own calls of SAI.
@@ -149,6 +152,13 @@ func (s *server) get(ctx context.Context, t ObjectType, id OID, name string) (st
 	}
 }
 
+// catchUp returns when all that was asked for before is in ASIC_DB: requests are carried out one after the other, and syncd
+// writes there behind its answer, before it takes the next one (syncd/Syncd.cpp, processQuadEvent).
+func (s *server) catchUp(ctx context.Context) error {
+	_, _, err := s.can(ctx, TAMObject, attrInts)
+	return unsupported(err)
+}
+
 // can is what the switch does with an attribute.
 func (s *server) can(ctx context.Context, t ObjectType, name string) (create, set bool, err error) {
 	body, err := s.names.capability(s.switchID, t, name)
@@ -164,4 +174,32 @@ func (s *server) can(ctx context.Context, t ObjectType, name string) (create, se
 		is[v[0]] = v[1] == "true"
 	}
 	return is["CREATE_IMPLEMENTED"], is["SET_IMPLEMENTED"], nil
+}
+
+// values are the numbers of the values that the switch has of an attribute's enum; known is false where it does not say.
+func (s *server) values(ctx context.Context, t ObjectType, name string) (list []int64, known bool, err error) {
+	body, err := s.names.enums(s.switchID, t, name)
+	if err != nil {
+		return nil, false, err
+	}
+	fields, err := s.call(ctx, "ask for the values of "+name, body, answerEnums)
+	if err != nil {
+		return nil, false, unsupported(err)
+	}
+	is := map[string]string{}
+	for _, v := range fields {
+		is[v[0]] = v[1]
+	}
+	count, err := strconv.ParseUint(is["ENUM_COUNT"], 10, 16)
+	for text := range strings.SplitSeq(is["ENUM_CAPABILITIES"], ",") {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if text != "" && err == nil && len(list) < mostValues {
+			list = append(list, n)
+		}
+	}
+	if err != nil || count != uint64(len(list)) {
+		s.mq.Close()
+		return nil, false, fmt.Errorf("the values of %s: %w: %q of them: %q", name, errAnswer, untrusted.Text(is["ENUM_COUNT"], 20), untrusted.Text(is["ENUM_CAPABILITIES"], 60))
+	}
+	return list, true, nil
 }

@@ -52,7 +52,11 @@ func compare(h *headers) (text string, differ int) {
 				if !strings.Contains(v.comment, unit) {
 					unit = v.comment
 				}
-				return line(v.enum, name, number, unit)
+				text := line(v.enum, name, number, unit)
+				if want, used := sai.Numbers[name]; used && v.number != want && unit == "" {
+					text += fmt.Sprintf(" = %d, not %d", v.number, want)
+				}
+				return text
 			}))
 		}
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/csig-agent/csig/vendors/sai"
 )
 
 // checked is what make sai-check printed of the headers of SAI 1.18.1.
@@ -39,7 +42,11 @@ func written(t *testing.T, edit func(string) string) string {
 			attrs += "     */\n    " + f[0] + ",\n\n"
 		default:
 			_, unit, _ := strings.Cut(l, ", in ")
-			enums[f[0]] += "    /** A value in " + unit + " */\n    " + f[1] + ",\n"
+			number := ""
+			if n := sai.Numbers[sai.Enum(f[1])]; n > 0 {
+				number = fmt.Sprintf(" = %d", n)
+			}
+			enums[f[0]] += "    /** A value in " + unit + " */\n    " + f[1] + number + ",\n"
 		}
 	}
 	all := map[string]string{
@@ -72,6 +79,7 @@ func TestChecked(t *testing.T) {
 	for _, change := range [][2]string{
 		{"sai_uint16_t", "sai_uint32_t"}, {"CREATE_AND_SET", "CREATE_ONLY"}, {"@default 128", "@default 64"},
 		{"= 83", "= 84"}, {"bytes per second", "bits per second"}, {"CSIG_WIDE", "CSIG_EXPANDED"}, {"SAI_CSIG_SIGNAL_TYPE_ABW,", "SAI_OTHER,\n    SAI_CSIG_SIGNAL_TYPE_ABW,"},
+		{"CSIG_COMPACT = 8", "CSIG_COMPACT = 7"},
 	} {
 		out.Reset()
 		differ, err := run(&out, written(t, func(s string) string { return strings.ReplaceAll(s, change[0], change[1]) }))

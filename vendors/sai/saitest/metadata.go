@@ -9,14 +9,14 @@ import (
 
 // attr is an attribute by SAI's metadata (inc/saitam.h, saiport.h, saiswitch.h of SAI 1.18.1).
 type attr struct {
-	kind                            string // bool, u8, u16, u32, enum, oids, u16s, u32s, ranges, enums
-	values                          []string
+	kind                            string   // bool, u8, u16, u32, enum, oids, u16s, u32s, ranges, enums
+	values                          []string // of an enum, by their numbers
 	mandatory, createOnly, readOnly bool
 	initial                         string
 }
 
 var (
-	tamTypes  = []string{"SAI_TAM_INT_TYPE_IOAM", "SAI_TAM_INT_TYPE_IFA1", "SAI_TAM_INT_TYPE_CSIG_COMPACT", "SAI_TAM_INT_TYPE_CSIG_WIDE"}
+	tamTypes  = []string{"SAI_TAM_INT_TYPE_IOAM", "SAI_TAM_INT_TYPE_IFA1", "SAI_TAM_INT_TYPE_IFA2", "SAI_TAM_INT_TYPE_P4_INT_1", "SAI_TAM_INT_TYPE_P4_INT_2", "SAI_TAM_INT_TYPE_DIRECT_EXPORT", "SAI_TAM_INT_TYPE_IFA1_TAILSTAMP", "SAI_TAM_INT_TYPE_PATH_TRACING", "SAI_TAM_INT_TYPE_CSIG_COMPACT", "SAI_TAM_INT_TYPE_CSIG_WIDE"}
 	presence  = []string{"SAI_TAM_INT_PRESENCE_TYPE_UNDEFINED", "SAI_TAM_INT_PRESENCE_TYPE_PB", "SAI_TAM_INT_PRESENCE_TYPE_L3_PROTOCOL", "SAI_TAM_INT_PRESENCE_TYPE_DSCP", "SAI_TAM_INT_PRESENCE_TYPE_ETH_TYPE"}
 	signals   = []string{"SAI_CSIG_SIGNAL_TYPE_ABW", "SAI_CSIG_SIGNAL_TYPE_ABWC", "SAI_CSIG_SIGNAL_TYPE_DELAY", "SAI_CSIG_SIGNAL_TYPE_NQD"}
 	bindpoint = []string{"SAI_TAM_BIND_POINT_TYPE_QUEUE", "SAI_TAM_BIND_POINT_TYPE_PORT", "SAI_TAM_BIND_POINT_TYPE_SWITCH"}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
@@ -26,9 +27,11 @@ const (
 type Switch struct {
 	Redis *sonictest.Redis
 
-	// Lacks are attributes that its SAI does not implement; Enums the values that it has of an attribute, nil: all.
-	Lacks map[string]bool
-	Enums map[string][]string
+	// Lacks are attributes that its SAI does not implement; Enums the values that it has of an attribute, nil: all. It is asked
+	// which ones in vain, as the virtual switch is, unless AnswersEnums.
+	Lacks        map[string]bool
+	Enums        map[string][]string
+	AnswersEnums bool
 
 	t     testing.TB
 	ports []string
@@ -36,6 +39,7 @@ type Switch struct {
 	wg    sync.WaitGroup
 
 	turn  sync.Mutex // one request at a time
+	late  []func()   // what syncd writes to ASIC_DB behind its answer
 	stuck bool       // nothing is answered any more
 
 	mu      sync.Mutex
@@ -86,11 +90,12 @@ func New(t testing.TB, ports ...string) *Switch {
 
 // cold is the switch as a cold start leaves it: numbers begin anew.
 func (s *Switch) cold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, db := range []int{applDB, asicDB, countersDB} {
 		s.Redis.Do(db, "FLUSHDB")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.late = nil
 	s.objects = map[uint64]*object{SwitchID: {"SAI_OBJECT_TYPE_SWITCH", map[string]string{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC": "4:64,128,256,1000"}}}
 	s.next = 1
 	s.show(SwitchID)
@@ -147,10 +152,12 @@ func (s *Switch) Do(words ...string) []string {
 	s.t.Helper()
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	s.writeRows()
 	out, err := s.carryOut(words)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.writeRows()
 	return out
 }
 
@@ -232,7 +239,10 @@ func (s *Switch) end(why error) {
 }
 
 // Kill ends orchagent as kill -9 does.
-func (s *Switch) Kill() { s.end(nil) }
+func (s *Switch) Kill() {
+	s.writeRows() // syncd lives
+	s.end(nil)
+}
 
 // Stop ends orchagent, and waits for it.
 func (s *Switch) Stop() {
@@ -309,6 +319,13 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 	if len(words) == 0 || len(words)%2 != 0 {
 		return nil, thrown("%d texts", len(words))
 	}
+	s.writeRows()
+	defer s.wg.Go(func() {
+		time.Sleep(rowsBehind)
+		s.turn.Lock()
+		defer s.turn.Unlock()
+		s.writeRows()
+	})
 	s.mu.Lock()
 	s.log = append(s.log, words[1]+" "+words[0])
 	s.mu.Unlock()
@@ -317,9 +334,15 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 		return nil, nil
 	}
 	s.mu.Lock()
-	before, after := s.before, s.after
+	before, after, start := s.before, s.after, s.starts
 	s.mu.Unlock()
 	if before != nil && before(words) != nil {
+		return nil, errHungUp
+	}
+	s.mu.Lock()
+	alive := s.ln != nil && s.starts == start
+	s.mu.Unlock()
+	if !alive {
 		return nil, errHungUp
 	}
 	answer, err := s.carryOut(words)
@@ -330,6 +353,18 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 		return nil, errHungUp
 	}
 	return json.Marshal(answer)
+}
+
+// rowsBehind is how long syncd takes to write to ASIC_DB, at least, unless it is asked for something else.
+const rowsBehind = 5 * time.Millisecond
+
+func (s *Switch) writeRows() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, write := range s.late {
+		write()
+	}
+	s.late = nil
 }
 
 func (s *Switch) carryOut(words []string) ([]string, error) {
@@ -344,6 +379,8 @@ func (s *Switch) carryOut(words []string) ([]string, error) {
 		return answer, err
 	case "attribute_capability_query":
 		return s.capability(words)
+	case "attr_enum_values_capability_query":
+		return s.enumValues(words)
 	}
 	return nil, thrown("the command %q", words[1])
 }
@@ -407,7 +444,7 @@ func (s *Switch) quad(words []string) ([]string, error) {
 		id = typeNumbers[kind]<<48 | s.next<<4 | 0xd
 		s.next++
 		s.objects[id] = &object{kind, values}
-		s.show(id)
+		s.showLate(id)
 		return s.status("SAI_STATUS_SUCCESS", command, id), nil
 	}
 	o := s.objects[id]
@@ -420,13 +457,13 @@ func (s *Switch) quad(words []string) ([]string, error) {
 			return s.status("SAI_STATUS_OBJECT_IN_USE", command, id), nil
 		}
 		delete(s.objects, id)
-		s.Redis.Do(asicDB, "DEL", "ASIC_STATE:"+kind+":"+oid(id))
+		s.late = append(s.late, func() { s.Redis.Do(asicDB, "DEL", "ASIC_STATE:"+kind+":"+oid(id)) })
 	case "set":
 		if len(names) != 1 {
 			return nil, thrown("a set of %d attributes", len(names))
 		}
 		o.attrs[names[0]] = values[names[0]]
-		s.show(id)
+		s.showLate(id)
 	case "get":
 		out := []string{"SAI_STATUS_SUCCESS", "getresponse"}
 		for _, name := range names {
@@ -473,9 +510,17 @@ func (s *Switch) used(id uint64) bool {
 	return false
 }
 
-// show writes an object to ASIC_DB.
-func (s *Switch) show(id uint64) {
+// showLate has an object be written to ASIC_DB as it is now.
+func (s *Switch) showLate(id uint64) {
 	o := s.objects[id]
+	is := object{o.kind, maps.Clone(o.attrs)}
+	s.late = append(s.late, func() { s.row(id, &is) })
+}
+
+// show writes an object to ASIC_DB.
+func (s *Switch) show(id uint64) { s.row(id, s.objects[id]) }
+
+func (s *Switch) row(id uint64, o *object) {
 	args := []any{"ASIC_STATE:" + o.kind + ":" + oid(id), "NULL", "NULL"}
 	for name, v := range o.attrs {
 		if !metadata[o.kind][name].readOnly {
@@ -501,4 +546,38 @@ func (s *Switch) capability(words []string) ([]string, error) {
 		"SAI_STATUS_SUCCESS", "attribute_capability_response",
 		"CREATE_IMPLEMENTED", strconv.FormatBool(has && !a.readOnly), "SET_IMPLEMENTED", strconv.FormatBool(has && !a.readOnly && !a.createOnly), "GET_IMPLEMENTED", strconv.FormatBool(has),
 	}, nil
+}
+
+// enumValues is processAttrEnumValuesCapabilityQuery: a list with a comma behind each, and its count.
+func (s *Switch) enumValues(words []string) ([]string, error) {
+	const response = "attr_enum_values_capability_response"
+	if _, err := parseOID(words[0]); err != nil {
+		return nil, err
+	}
+	if len(words) != 8 {
+		return []string{"SAI_STATUS_INVALID_PARAMETER", response}, nil
+	}
+	a, known := metadata[words[3]][words[5]]
+	size, err := strconv.Atoi(words[7])
+	switch {
+	case !known:
+		return nil, thrown("the attribute %q of %q", words[5], words[3])
+	case err != nil:
+		return nil, thrown("%q is no number", words[7])
+	case a.kind != "enum":
+		return []string{"SAI_STATUS_INVALID_PARAMETER", response}, nil
+	case !s.AnswersEnums:
+		return []string{"SAI_STATUS_NOT_SUPPORTED", response}, nil
+	}
+	text, n := "", 0
+	for number, name := range a.values {
+		if of := s.Enums[words[5]]; of == nil || slices.Contains(of, name) {
+			text += strconv.Itoa(number) + ","
+			n++
+		}
+	}
+	if n > size {
+		return []string{"SAI_STATUS_BUFFER_OVERFLOW", response}, nil
+	}
+	return []string{"SAI_STATUS_SUCCESS", response, "ENUM_CAPABILITIES", text, "ENUM_COUNT", strconv.Itoa(n)}, nil
 }
