@@ -109,7 +109,11 @@ func newHostRun() *cobra.Command {
 		Long: `Have the TCP connections of this machine carry tags, to the prefixes that the fleet file
 lists for the host that is marked local (tcp: to), and reflect the tags of the peers that
 run csig host run, too. Connections to all others are left as they are. All that runs in
-the kernel ends with this process, by whatever end: connections go on without tags.`,
+the kernel ends with this process, by whatever end: connections go on without tags.
+
+A fleet file that you changed is read again when it is saved, and at SIGHUP: connections that
+it still has keep their tags. One with a mistake changes nothing: the log has its place. In a
+terminal SIGHUP ends it as SIGTERM does.`,
 		Example: `  csig host run -i fleet.yaml`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return hostRun(cmd, &o) },

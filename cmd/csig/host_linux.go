@@ -24,7 +24,8 @@ func hostOf(file string) (*tcp.Config, error) {
 }
 
 func hostRun(cmd *cobra.Command, o *hostOptions) error {
-	host, err := hostOf(o.file)
+	file := fleetFile[*tcp.Config]{path: o.file, what: "TCP", of: func(_ context.Context, f *inventory.Fleet) (*tcp.Config, error) { return tcp.Local(f) }}
+	host, err := file.load(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -35,8 +36,10 @@ func hostRun(cmd *cobra.Command, o *hostOptions) error {
 	defer end()
 	service := process.NewService(log)
 	defer service.Close()
-	ctx := cmd.Context()
-	cfg := tcp.RunConfig{Config: host, Socket: o.socket, Log: log}
+	ctx, reload, stop := process.OnReload(cmd.Context())
+	defer stop()
+	file.log, file.wish, file.reloading = log, reload, service.Reloading
+	cfg := tcp.RunConfig{Config: host, Socket: o.socket, Log: log, Follow: file.follow}
 	cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
 	if o.metrics != "" {
 		cfg.Beside = func(ctx context.Context, status func() (*tcp.Status, error)) error {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -24,7 +23,7 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 	if !o.collect && (o.agents || o.metrics != "" || len(o.read) > 0) {
 		return fmt.Errorf("--agents, --metrics and --tls-read go with --collect")
 	}
-	file := meshFile{o: o}
+	file := fleetFile[mesh.Member]{path: o.file, what: "the mesh", of: o.memberOf}
 	cfg := mesh.DaemonConfig{Collect: o.collect, Socket: o.socket, TLS: o.tls, Read: o.read, HostSignals: o.host, Follow: file.follow}
 	var err error
 	if o.rate != "" {
@@ -71,90 +70,22 @@ func meshRun(cmd *cobra.Command, o *meshOptions) error {
 	return nil
 }
 
-// meshFile is the fleet file of csig mesh run, which may change.
-type meshFile struct {
-	o         *meshOptions
-	log       *logrus.Entry
-	wish      <-chan struct{} // has something in it when a user wants the file read again
-	reloading func() (done func())
-	watch     inventory.Watch
-
-	mu   sync.Mutex
-	last *api.Reload
-}
-
-// load reads the file, and the key that it names.
-func (m *meshFile) load(ctx context.Context) (member mesh.Member, err error) {
-	fleet, err := inventory.Load(m.o.file)
-	m.watch.Note(m.o.file, fleet, err)
-	if err != nil {
-		return member, err
-	}
+// memberOf is the host of a fleet file that is this machine, with the key that the file names.
+func (o *meshOptions) memberOf(ctx context.Context, fleet *inventory.Fleet) (member mesh.Member, err error) {
 	local, err := localHost(fleet)
 	if err != nil {
 		return member, err
 	}
 	switch collector := fleet.Mesh.Collector; {
-	case m.o.collect && m.o.tls.Cert != "" && collector == "":
-		return member, fmt.Errorf("%s: mesh: collector is missing: the address that the other hosts send their rows to, e.g. collector: %s", m.o.file, net.JoinHostPort(local.Address, "9918"))
-	case !m.o.collect && collector == "":
-		return member, fmt.Errorf("%s: mesh: collector is missing: where this host sends its rows, e.g. collector: 192.0.2.7:9918", m.o.file)
-	case !m.o.collect && m.o.tls.Cert == "":
+	case o.collect && o.tls.Cert != "" && collector == "":
+		return member, fmt.Errorf("%s: mesh: collector is missing: the address that the other hosts send their rows to, e.g. collector: %s", o.file, net.JoinHostPort(local.Address, "9918"))
+	case !o.collect && collector == "":
+		return member, fmt.Errorf("%s: mesh: collector is missing: where this host sends its rows, e.g. collector: 192.0.2.7:9918", o.file)
+	case !o.collect && o.tls.Cert == "":
 		return member, fmt.Errorf("--tls-cert, --tls-key and --tls-ca are missing: rows are sent with a certificate that has this host's name, %s", local.Name)
 	}
 	key, err := fleet.Mesh.Key.Resolve(ctx)
 	return mesh.Member{Fleet: fleet, Host: local, Key: key}, err
-}
-
-// meshFileLook is how often csig mesh run looks whether its fleet file has changed.
-const meshFileLook = time.Second
-
-// follow has put take the file when it has changed, and when a user wants that, until ctx ends.
-func (m *meshFile) follow(ctx context.Context, put func(mesh.Member) error) {
-	ticks := time.NewTicker(meshFileLook)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			if m.watch.Changed() {
-				m.reload(ctx, put)
-			}
-		case <-m.wish:
-			done := m.reloading()
-			m.reload(ctx, put)
-			done()
-		}
-	}
-}
-
-// reload has put take the file. One that is bad changes nothing.
-func (m *meshFile) reload(ctx context.Context, put func(mesh.Member) error) {
-	log, last := m.log.WithField("fleet", m.o.file), &api.Reload{Time: time.Now(), File: m.o.file}
-	member, err := m.load(ctx)
-	if err == nil {
-		err = put(member)
-	}
-	switch {
-	case ctx.Err() != nil:
-		return
-	case err != nil:
-		last.Error = inventory.Mistakes(err)
-		log.WithField("error", last.Error).Error("fleet file not reloaded: the mesh stays as it is")
-	default:
-		log.Info("fleet file reloaded")
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.last = last
-}
-
-// reloaded is how the file was last read again, nil where it was not.
-func (m *meshFile) reloaded() *api.Reload {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.last
 }
 
 // meshRatesHere is what a thousandth of the links of this machine is.

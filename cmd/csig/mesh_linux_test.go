@@ -42,8 +42,8 @@ func TestMeshFile(t *testing.T) {
 		log, lines := logtest.NewNullLogger()
 		log.SetOutput(io.Discard)
 		wish, reloads := make(chan struct{}, 1), 0
-		m := meshFile{
-			o: &meshOptions{file: file, collect: true}, log: logrus.NewEntry(log), wish: wish,
+		m := fleetFile[mesh.Member]{
+			path: file, what: "the mesh", of: (&meshOptions{file: file, collect: true}).memberOf, log: logrus.NewEntry(log), wish: wish,
 			reloading: func() func() { reloads++; return func() { reloads++ } },
 		}
 		if _, err := m.load(t.Context()); err != nil {
@@ -64,7 +64,7 @@ func TestMeshFile(t *testing.T) {
 		// metrics have of it.
 		step := func(what string, puts int, line string) {
 			t.Helper()
-			time.Sleep(3 * meshFileLook)
+			time.Sleep(3 * fleetFileLook)
 			synctest.Wait()
 			said := ""
 			if e := lines.LastEntry(); e != nil {

@@ -162,7 +162,7 @@ var thisMachine = probes{
 		return nil
 	},
 	load: func(cfg *Config) error {
-		p, err := cfg.load()
+		p, err := cfg.load(nil, nil)
 		if err != nil {
 			return err
 		}

@@ -223,7 +223,7 @@ func TestLoad(t *testing.T) {
 	} {
 		cfg := local(t)
 		cfg.Host.TCP = &tcp
-		p, err := cfg.load()
+		p, err := cfg.load(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

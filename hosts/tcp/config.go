@@ -16,6 +16,20 @@ type Config struct {
 	Host  *inventory.Host // this machine, with TCP
 }
 
+// programmed is all of a configuration that the programs have; the rest is for people to read.
+func (cfg *Config) programmed() any {
+	peers, port := map[string]bool{}, uint16(0)
+	if m := cfg.Fleet.Mesh; m != nil {
+		port = m.Port
+		for i := range cfg.Fleet.Hosts {
+			if h := &cfg.Fleet.Hosts[i]; h.CSIG {
+				peers[h.Address] = true
+			}
+		}
+	}
+	return []any{*cfg.Host, cfg.Fleet.Profile, port, peers}
+}
+
 // Local is the host of a fleet that is this machine.
 func Local(f *inventory.Fleet) (*Config, error) {
 	var local *inventory.Host

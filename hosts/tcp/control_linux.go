@@ -22,16 +22,27 @@ const (
 type control struct {
 	controlObjects
 	headroom headroom
+	shares   [2]uint32        // N of 1/N, of a jump and of a ramp
 	name     [caNameSize]byte // of the network namespace's own: all of them share the kernel's list
 	link     link.Link        // nil: not registered
 }
 
-// loadControl loads the congestion control, which no connection is under yet.
-func (cfg *Config) loadControl() (*control, error) {
+// controlAfter is the congestion control of programs before where it does the same, else one that no connection is under yet.
+// Connections that are under the former stay so until their signals stop: what is known of them is in maps that both have.
+func (cfg *Config) controlAfter(before *programs) (*control, error) {
 	room, err := cfg.headroom()
 	if err != nil {
 		return nil, err
 	}
+	jump, ramp := cfg.Host.TCP.Shares()
+	if before != nil && before.control != nil && before.control.headroom.age == room.age && before.control.shares == [2]uint32{jump, ramp} {
+		return before.control, nil
+	}
+	return cfg.loadControl(room, before)
+}
+
+// loadControl loads the congestion control, with maps of programs before.
+func (cfg *Config) loadControl(room *headroom, before *programs) (*control, error) {
 	spec, err := loadControl()
 	if err != nil {
 		return nil, err
@@ -40,14 +51,14 @@ func (cfg *Config) loadControl() (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &control{headroom: *room}
+	jump, ramp := cfg.Host.TCP.Shares()
+	c := &control{headroom: *room, shares: [2]uint32{jump, ramp}}
 	copy(c.name[:], fmt.Sprintf("csig%x", cookie&(1<<44-1)))
 	value, ok := spec.Maps[controlMapCsigControl].Contents[0].Value.([]byte)
 	if !ok || len(value) < caNameSize {
 		return nil, errors.New("the object has no congestion control")
 	}
 	copy(value[len(value)-caNameSize:], c.name[:])
-	jump, ramp := cfg.Host.TCP.Shares()
 	for name, v := range map[string]any{
 		controlVarAge: uint64(room.age), controlVarCurrent: uint64(fresh), controlVarStops: uint64(controlStops), controlVarJumpShare: jump, controlVarRampShare: ramp,
 	} {
@@ -55,24 +66,36 @@ func (cfg *Config) loadControl() (*control, error) {
 			return nil, fmt.Errorf("constant %s: %w", name, err)
 		}
 	}
-	if err := spec.LoadAndAssign(&c.controlObjects, nil); err != nil {
+	opts := ebpf.CollectionOptions{}
+	if kept := before.kept(); kept != nil {
+		opts.MapReplacements = map[string]*ebpf.Map{controlMapControls: kept[tcpMapControls], controlMapControlCounters: kept[tcpMapControlCounters]}
+	}
+	if err := spec.LoadAndAssign(&c.controlObjects, &opts); err != nil {
 		return nil, fmt.Errorf("load the congestion control: %w", err)
 	}
 	return c, nil
 }
 
 // share has the programs of TCP hand connections over, by maps that both have.
-func (c *control) share(cfg *Config, spec *ebpf.CollectionSpec) (*ebpf.CollectionOptions, error) {
+func (c *control) share(cfg *Config, spec *ebpf.CollectionSpec, opts *ebpf.CollectionOptions) error {
 	layout := cfg.Fleet.Profile.Layout
+	room, err := cfg.headroom()
+	if err != nil {
+		return err
+	}
 	for name, v := range map[string]any{
-		tcpVarControlName: c.name, tcpVarRoom: c.headroom.room, tcpVarControlSignal: uint32(c.headroom.signal),
+		tcpVarControlName: c.name, tcpVarRoom: room.room, tcpVarControlSignal: uint32(room.signal),
 		tcpVarLmShift: uint16(7 - layout.LMBits()), tcpVarLmStale: layout.LMStale(),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("constant %s: %w", name, err)
+			return fmt.Errorf("constant %s: %w", name, err)
 		}
 	}
-	return &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{tcpMapControls: c.Controls, tcpMapControlCounters: c.ControlCounters}}, nil
+	if opts.MapReplacements == nil {
+		opts.MapReplacements = make(map[string]*ebpf.Map)
+	}
+	opts.MapReplacements[tcpMapControls], opts.MapReplacements[tcpMapControlCounters] = c.Controls, c.ControlCounters
+	return nil
 }
 
 // register has connections be given to the control.
@@ -101,7 +124,7 @@ func (c *control) close() error {
 
 // tryControl is whether the kernel takes the congestion control.
 func tryControl(cfg *Config) error {
-	c, err := cfg.loadControl()
+	c, err := cfg.controlAfter(nil)
 	if err != nil {
 		return err
 	}

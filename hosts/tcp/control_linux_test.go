@@ -12,7 +12,7 @@ import (
 func TestControlLoads(t *testing.T) {
 	cfg := local(t)
 	cfg.Host.TCP.Control = "csig"
-	p, err := cfg.load()
+	p, err := cfg.load(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestControlLoads(t *testing.T) {
 	if err := p.control.register(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := cfg.loadControl()
+	again, err := cfg.controlAfter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,22 @@ type programs struct {
 	unloaded error    // why there is none, though the fleet file wants it
 }
 
-// loadSpec is the object as this build has it, with the constants of a configuration.
-func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
+// order is which program is at each of the links, in the order in which they end.
+func (p *programs) order() []*ebpf.Program {
+	return []*ebpf.Program{p.CsigReflect, p.CsigInsert, p.CsigStrip}
+}
+
+// kept are the maps that the next programs take over: what is known of connections, and counts.
+func (p *programs) kept() map[string]*ebpf.Map {
+	if p == nil {
+		return nil
+	}
+	return map[string]*ebpf.Map{tcpMapFlows: p.Flows, tcpMapHandshakes: p.Handshakes, tcpMapDatagrams: p.Datagrams, tcpMapCounters: p.Counters,
+		tcpMapControls: p.Controls, tcpMapControlCounters: p.ControlCounters}
+}
+
+// loadSpec is the object as this build has it, with the constants of a configuration. former is the one before, or nil.
+func (cfg *Config) loadSpec(former *Config) (*ebpf.CollectionSpec, error) {
 	spec, err := loadTcp()
 	if err != nil {
 		return nil, err
@@ -61,6 +75,10 @@ func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
 	if cfg.Fleet.Mesh != nil {
 		meshPort = cfg.Fleet.Mesh.Port
 	}
+	forget := uint32(0)
+	if former != nil && former.Fleet.Profile.Hash() != profile.Hash() {
+		forget = 1
+	}
 	exid := uint16(0)
 	if tcp.Option == 253 || tcp.Option == 254 {
 		exid = swap16(exID)
@@ -68,7 +86,7 @@ func (cfg *Config) loadSpec() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		tcpVarNetnsCookie: cookie, tcpVarFresh: uint64(fresh), tcpVarProbeEvery: uint64(probeEvery), tcpVarExpires: uint64(expires),
 		tcpVarEvery: tcp.Every(), tcpVarSignals: uint32(len(signals)), tcpVarStart: start, tcpVarFirst: first, tcpVarMeshPort: meshPort, tcpVarCarried: carried,
-		tcpVarOptionKind: tcp.Option, tcpVarOptionExid: exid,
+		tcpVarForget: forget, tcpVarOptionKind: tcp.Option, tcpVarOptionExid: exid,
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("constant %s: %w", name, err)
@@ -93,29 +111,30 @@ func netnsCookie() (uint64, error) {
 	return cookie, nil
 }
 
-// load loads the programs, which nothing runs yet.
-func (cfg *Config) load() (*programs, error) {
-	spec, err := cfg.loadSpec()
+// load loads the programs, which nothing runs yet, with the maps of those before, and with their congestion control where that
+// is as this configuration wants it. former is the configuration of the latter; both are nil where there were none.
+func (cfg *Config) load(former *Config, before *programs) (*programs, error) {
+	spec, err := cfg.loadSpec(former)
 	if err != nil {
 		return nil, err
 	}
 	p := &programs{}
-	var opts *ebpf.CollectionOptions
+	opts := ebpf.CollectionOptions{MapReplacements: before.kept()}
 	if cfg.wantsControl() {
-		if p.control, p.unloaded = cfg.loadControl(); p.unloaded == nil {
-			if opts, err = p.control.share(cfg, spec); err != nil {
-				return nil, errors.Join(err, p.control.close())
+		if p.control, p.unloaded = cfg.controlAfter(before); p.unloaded == nil {
+			if err = p.control.share(cfg, spec, &opts); err != nil {
+				return nil, errors.Join(err, p.closeBut(before))
 			}
 		}
 	}
-	if err := spec.LoadAndAssign(&p.tcpObjects, opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), p.control.close())
+	if err := spec.LoadAndAssign(&p.tcpObjects, &opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), p.closeBut(before))
 	}
 	if err := cfg.fill(p); err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, p.closeBut(before))
 	}
 	if p.list, err = link.AttachIter(link.IterOptions{Program: p.CsigList, Map: p.Flows}); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the list of connections: %w", err), p.close())
+		return nil, errors.Join(fmt.Errorf("prepare the list of connections: %w", err), p.closeBut(before))
 	}
 	return p, nil
 }
@@ -255,18 +274,56 @@ func later(l link.Link) (link.Link, error) {
 // listeners has servers that run already answer the option, of all control groups: which one a server is in no program
 // of an iterator is told.
 func (p *programs) listeners() error {
-	it, err := link.AttachIter(link.IterOptions{Program: p.CsigListeners})
-	if err == nil {
-		defer it.Close()
-		var r io.ReadCloser
-		if r, err = it.Open(); err == nil {
-			defer r.Close()
-			_, err = io.Copy(io.Discard, r)
-		}
-	}
-	if err != nil {
+	if err := iterate(link.IterOptions{Program: p.CsigListeners}); err != nil {
 		return fmt.Errorf("go through the servers that run: %w", err)
 	}
+	return nil
+}
+
+// revise has the connections that are open be those of a changed fleet file.
+func (p *programs) revise() error {
+	if err := iterate(link.IterOptions{Program: p.CsigRevise, Map: p.Flows}); err != nil {
+		return fmt.Errorf("go through the connections: %w", err)
+	}
+	return nil
+}
+
+func iterate(o link.IterOptions) error {
+	it, err := link.AttachIter(o)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	r, err := it.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, r)
+	return err
+}
+
+// closeBut closes all but the congestion control that is that of others, too.
+func (p *programs) closeBut(others *programs) error {
+	if others != nil && p.control == others.control {
+		p.control = nil
+	}
+	return p.close()
+}
+
+// replace has the next programs run where these do. No frame goes by in between: each link changes at once, the one first that
+// removes tags.
+func (p *programs) replace(next *programs) error {
+	now, then := p.order(), next.order()
+	for i := len(p.links) - 1; i >= 0; i-- {
+		if err := p.links[i].Update(then[i]); err != nil {
+			for i++; i < len(p.links); i++ {
+				err = errors.Join(err, p.links[i].Update(now[i]))
+			}
+			return fmt.Errorf("replace the programs: %w", err)
+		}
+	}
+	next.links, p.links = p.links, nil
 	return nil
 }
 

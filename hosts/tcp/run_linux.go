@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ type RunConfig struct {
 	*Config
 	Socket string // unix socket for csig host status
 	Log    *logrus.Entry
+
+	// Follow runs beside, until ctx ends, and has every change of the fleet file put in force; of what cannot be,
+	// the error says why, and connections go on as they were. Nil: the fleet file does not change.
+	Follow func(ctx context.Context, put func(*Config) error)
 
 	// OnReady is called when connections may have tags: with whether it makes progress, and its state in a few words.
 	OnReady func(alive func() bool, line func() string)
@@ -63,7 +68,7 @@ func Run(ctx context.Context, cfg RunConfig) error {
 		return errors.Join(err, unix.Close())
 	}
 	defer listener.Close()
-	if r.programs, err = cfg.load(); err != nil {
+	if r.programs, err = cfg.load(nil, nil); err != nil {
 		return err
 	}
 	defer r.end()
@@ -87,6 +92,13 @@ func Run(ctx context.Context, cfg RunConfig) error {
 			}
 		}()
 		defer func() { stop(); <-done }()
+	}
+	if cfg.Follow != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		var follows sync.WaitGroup
+		follows.Go(func() { cfg.Follow(ctx, r.put) })
+		defer follows.Wait()
+		defer cancel()
 	}
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -128,9 +140,7 @@ func (r *running) begin(index int) error {
 	}
 	if err == nil {
 		r.index = index
-		o, files := r.programs.offer(r.cfg.Config)
-		r.noMaps = o.Files
-		r.offers.Offer(o, files)
+		r.renewOffer()
 	}
 	return err
 }
@@ -154,6 +164,76 @@ func (r *running) registerControl() {
 		r.native = err.Error()
 		r.cfg.Log.WithError(err).Warn("connections stay with the system's congestion control")
 	}
+}
+
+// renewOffer has programs of this machine read the maps as they are now.
+func (r *running) renewOffer() {
+	o, files := r.programs.offer(r.cfg.Config)
+	r.noMaps = o.Files
+	r.offers.Offer(o, files)
+}
+
+// put has another fleet file be in force. Connections that are in both keep their tags. With an error all stays as it was.
+func (r *running) put(cfg *Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.programs == nil {
+		return errors.New("csig host run is ending")
+	}
+	iface, err := net.InterfaceByName(cfg.Host.Interface)
+	if err != nil {
+		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
+	}
+	if err := cfg.refuse(); err != nil {
+		return err
+	}
+	cgroup, err := cfg.cgroup()
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(r.cfg.programmed(), cfg.programmed()) {
+		if err := r.reprogram(cfg, iface.Index, cgroup); err != nil {
+			return err
+		}
+	}
+	r.cfg.Config, r.names = cfg, newNames(cfg)
+	if r.native = ""; r.index != 0 {
+		r.registerControl()
+	}
+	if r.index != 0 {
+		r.renewOffer()
+	}
+	return nil
+}
+
+// reprogram has the programs of another fleet file run in place of those that do.
+func (r *running) reprogram(cfg *Config, index int, cgroup string) error {
+	next, err := cfg.load(r.cfg.Config, r.programs)
+	if err != nil {
+		return err
+	}
+	former := r.programs
+	switch {
+	case r.index == 0: // at no interface now: follow finds the new one
+	case r.index == index && r.cgroup == cgroup:
+		err = former.replace(next)
+	default:
+		if err = next.attach(index, cgroup); err == nil {
+			r.offers.Offer(nil, nil)
+			r.index = index
+		}
+	}
+	if err != nil {
+		return errors.Join(err, next.closeBut(former))
+	}
+	r.programs, r.cgroup = next, cgroup
+	if cfg.Host.TCP.CGroup == "" {
+		err = next.listeners()
+	}
+	if err = errors.Join(err, next.revise(), former.closeBut(next)); err != nil {
+		r.cfg.Log.WithError(err).Warn("not all connections are as the fleet file has them: some that are open may have tags that it does not want, or none")
+	}
+	return nil
 }
 
 // end ends what runs in the kernel; csig host status has no answer then.

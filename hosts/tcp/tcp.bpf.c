@@ -49,7 +49,8 @@ struct flow {
 	u8 reflect;		/* the T that is reflected next */
 	u8 active;		/* this host opened it */
 	u8 missed;		/* probes in a row that brought no reflection */
-	u8 pad[5];
+	u8 left;		/* a changed fleet file has it no more */
+	u8 pad[4];
 };
 
 struct {
@@ -247,7 +248,7 @@ int csig_insert(struct __sk_buff *skb)
 	if (sk->protocol == IP_UDP)
 		return insert_datagram(skb);
 	struct flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
-	if (!f || parse(skb, &p, 1) || p.udp || !is_of(&p, sk))
+	if (!f || f->left || parse(skb, &p, 1) || p.udp || !is_of(&p, sk))
 		return TCX_NEXT;
 	u64 now = bpf_ktime_get_ns();
 	int probes = !f->reflected || now - f->reflected >= fresh;
@@ -415,8 +416,9 @@ inline_fn void established(struct bpf_sock_ops *s, int active)
 inline_fn struct flow *flow_of(struct bpf_sock_ops *s)
 {
 	struct bpf_sock *sk = s->sk;
+	struct flow *f = sk ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
 
-	return sk ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+	return f && !f->left ? f : 0;
 }
 
 /* next is the tag that an ACK reflects: the T's in turns, and none that is old (draft-00 §4.2). */
@@ -518,6 +520,10 @@ inline_fn void control(struct bpf_sock_ops *s, u16 tci, u64 now)
 		name[i] = control_name[i];
 	if (bpf_getsockopt(s, SOL_TCP, TCP_CONGESTION, c->previous, CONTROL_NAME))
 		return;
+	if (c->previous[0] == name[0] && c->previous[1] == name[1] && c->previous[2] == name[2] && c->previous[3] == name[3]) {	/* that of a csig before this one, which gives it back first */
+		c->refused = now;
+		return;
+	}
 	if (bpf_setsockopt(s, SOL_TCP, TCP_CONGESTION, name, CONTROL_NAME)) {
 		c->refused = now;
 		c->why = WHY_REFUSED;
@@ -627,6 +633,25 @@ struct tcp_congestion_ops { char name[CONTROL_NAME]; } core;
 struct inet_connection_sock { const struct tcp_congestion_ops *icsk_ca_ops; } core;
 struct tcp_sock { struct inet_connection_sock inet_conn; } core;
 
+/* ends_of_sock reads the ends of a kernel's socket. */
+inline_fn void ends_of_sock(struct sock *sk, struct ends *e)
+{
+	if (sk->__sk_common.skc_family == AF_INET) {
+		map4(e->remote, sk->__sk_common.skc_daddr);
+		map4(e->local, sk->__sk_common.skc_rcv_saddr);
+	} else {
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			e->remote[i] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[i];
+			e->local[i] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+		}
+	}
+	e->remote_port = swap16(sk->__sk_common.skc_dport);
+	e->local_port = sk->__sk_common.skc_num;
+}
+
+#include "revise.h"
+
 SEC("iter/bpf_sk_storage_map")
 int csig_list(struct bpf_iter__bpf_sk_storage_map *c)
 {
@@ -634,20 +659,9 @@ int csig_list(struct bpf_iter__bpf_sk_storage_map *c)
 	struct flow *f = c->value;
 	struct entry e = {};
 
-	if (!sk || !f)
+	if (!sk || !f || f->left)
 		return 0;
-	if (sk->__sk_common.skc_family == AF_INET) {
-		map4(e.ends.remote, sk->__sk_common.skc_daddr);
-		map4(e.ends.local, sk->__sk_common.skc_rcv_saddr);
-	} else {
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			e.ends.remote[i] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[i];
-			e.ends.local[i] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[i];
-		}
-	}
-	e.ends.remote_port = swap16(sk->__sk_common.skc_dport);
-	e.ends.local_port = sk->__sk_common.skc_num;
+	ends_of_sock(sk, &e.ends);
 	e.now = bpf_ktime_get_ns();
 	e.flow = *f;
 	struct control *has = bpf_sk_storage_get(&controls, sk, 0, 0);

@@ -102,7 +102,8 @@ type tcpFlow struct {
 	Reflect     uint8
 	Active      uint8
 	Missed      uint8
-	Pad         [5]uint8
+	Left        uint8
+	Pad         [4]uint8
 }
 
 type tcpPrefix struct {
@@ -135,6 +136,7 @@ const (
 	tcpProgCsigList       = "csig_list"
 	tcpProgCsigListeners  = "csig_listeners"
 	tcpProgCsigReflect    = "csig_reflect"
+	tcpProgCsigRevise     = "csig_revise"
 	tcpProgCsigStrip      = "csig_strip"
 	tcpVarCarried         = "carried"
 	tcpVarControlName     = "control_name"
@@ -143,6 +145,7 @@ const (
 	tcpVarEvery           = "every"
 	tcpVarExpires         = "expires"
 	tcpVarFirst           = "first"
+	tcpVarForget          = "forget"
 	tcpVarFresh           = "fresh"
 	tcpVarLmShift         = "lm_shift"
 	tcpVarLmStale         = "lm_stale"
@@ -202,6 +205,7 @@ type tcpProgramSpecs struct {
 	CsigList      *ebpf.ProgramSpec `ebpf:"csig_list"`
 	CsigListeners *ebpf.ProgramSpec `ebpf:"csig_listeners"`
 	CsigReflect   *ebpf.ProgramSpec `ebpf:"csig_reflect"`
+	CsigRevise    *ebpf.ProgramSpec `ebpf:"csig_revise"`
 	CsigStrip     *ebpf.ProgramSpec `ebpf:"csig_strip"`
 }
 
@@ -231,6 +235,7 @@ type tcpVariableSpecs struct {
 	Every         *ebpf.VariableSpec `ebpf:"every"`
 	Expires       *ebpf.VariableSpec `ebpf:"expires"`
 	First         *ebpf.VariableSpec `ebpf:"first"`
+	Forget        *ebpf.VariableSpec `ebpf:"forget"`
 	Fresh         *ebpf.VariableSpec `ebpf:"fresh"`
 	LmShift       *ebpf.VariableSpec `ebpf:"lm_shift"`
 	LmStale       *ebpf.VariableSpec `ebpf:"lm_stale"`
@@ -300,6 +305,7 @@ type tcpVariables struct {
 	Every         *ebpf.Variable `ebpf:"every"`
 	Expires       *ebpf.Variable `ebpf:"expires"`
 	First         *ebpf.Variable `ebpf:"first"`
+	Forget        *ebpf.Variable `ebpf:"forget"`
 	Fresh         *ebpf.Variable `ebpf:"fresh"`
 	LmShift       *ebpf.Variable `ebpf:"lm_shift"`
 	LmStale       *ebpf.Variable `ebpf:"lm_stale"`
@@ -321,6 +327,7 @@ type tcpPrograms struct {
 	CsigList      *ebpf.Program `ebpf:"csig_list"`
 	CsigListeners *ebpf.Program `ebpf:"csig_listeners"`
 	CsigReflect   *ebpf.Program `ebpf:"csig_reflect"`
+	CsigRevise    *ebpf.Program `ebpf:"csig_revise"`
 	CsigStrip     *ebpf.Program `ebpf:"csig_strip"`
 }
 
@@ -330,6 +337,7 @@ func (p *tcpPrograms) Close() error {
 		p.CsigList,
 		p.CsigListeners,
 		p.CsigReflect,
+		p.CsigRevise,
 		p.CsigStrip,
 	)
 }

@@ -1,0 +1,185 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csig-agent/csig/hosts/tcp"
+)
+
+// change writes another fleet file of a host whose csig host run runs.
+func (b *tcpBed) change(h *tcpHost, from, to string) {
+	b.t.Helper()
+	if !strings.Contains(b.text, from) {
+		b.t.Fatalf("the fleet file has no %q", from)
+	}
+	b.text = strings.Replace(b.text, from, to, 1)
+	file := b.file(h)
+	if err := os.Rename(file, file+".new"); err != nil { // as an editor does
+		b.t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// logs waits until a host's log has so many lines with a text.
+func (b *tcpBed) logs(h *tcpHost, text string, times int) {
+	b.t.Helper()
+	if !within(patience, func() bool { return strings.Count(h.run.log.String(), text) >= times }) {
+		b.t.Fatalf("%s: the log has no %q", h.name, text)
+	}
+}
+
+// of is a connection by its remote end.
+func of(s *tcp.Status, remote string) *tcp.Flow {
+	if i := slices.IndexFunc(s.Flows, func(f tcp.Flow) bool { return f.Remote == remote }); i >= 0 {
+		return &s.Flows[i]
+	}
+	return nil
+}
+
+// untaggedAfter counts the segments with data, from the first with a tag on, that have none; each is a frame while the sender merges none.
+func untaggedAfter(all []tcpPacket, port uint16) (tagged, untagged int) {
+	for i := range all {
+		switch p := &all[i]; {
+		case p.dport != port || p.payload == 0:
+		case p.tag:
+			tagged++
+		case tagged > 0:
+			untagged++
+		}
+	}
+	return tagged, untagged
+}
+
+// TestHostTCPReloads changes the fleet file under connections: those that it still has keep their tags, without one frame that has none.
+func TestHostTCPReloads(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	const one, other = "10.0.0.2:5201", "10.0.0.2:5202"
+	b.text = strings.Replace(b.text, "10.0.0.1, tcp: {to: [10.0.0.0/24]}", "10.0.0.1, tcp: {to: [10.0.0.0/24], ports: [5201]}", 1)
+	b.start(b.h1)
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	b.serve(b.h2, 5202)
+	at2 := b.watch(b.h2)
+	first := b.dial(b.h1, one)
+	paused := new(atomic.Bool)
+	go func() { // little and often: no queue, so that reflections never pause
+		for {
+			if !paused.Load() {
+				if _, err := first.Write([]byte("data")); err != nil {
+					return
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	before := b.await(b.h1, "the connection has tags", func(s *tcp.Status) bool {
+		f := of(s, one)
+		return f != nil && f.State == tcp.FlowTagged && f.Tags > 20
+	})
+	b.change(b.h1, "ports: [5201]", "ports: [5201, 5202]")
+	b.logs(b.h1, "fleet file reloaded", 1)
+	second := b.dial(b.h1, other)
+	if _, err := second.Write([]byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	s := b.await(b.h1, "both have tags", func(s *tcp.Status) bool {
+		f := of(s, one)
+		return of(s, other) != nil && f != nil && f.Tags > of(before, one).Tags+100
+	})
+	if s.Counts.Connections != 2 || s.Counts.Tagged < before.Counts.Tagged {
+		t.Errorf("counts began again: %+v, then %+v", before.Counts, s.Counts)
+	}
+	if tagged, untagged := untaggedAfter(at2(), 5201); untagged > 0 {
+		t.Errorf("%d segments have a tag, and then %d none", tagged, untagged)
+	}
+
+	// A file with a mistake, and one that cannot be in force.
+	b.change(b.h1, "ports: [5201, 5202]", "ports: [5201, 70000]")
+	b.logs(b.h1, "fleet file not reloaded: TCP stays as it is", 1)
+	if text := b.h1.run.log.String(); !strings.Contains(text, "h1.yaml:") || !strings.Contains(text, "70000") {
+		t.Errorf("the log does not have the mistake's place:\n%s", text)
+	}
+	b.change(b.h1, "to: [10.0.0.0/24], ports: [5201, 70000]", "to: [10.0.0.0/24], ports: [5201, 5202], cgroup: /proc")
+	b.logs(b.h1, "fleet file not reloaded: TCP stays as it is", 2)
+	tags := b.await(b.h1, "it is as before", func(s *tcp.Status) bool { return of(s, one) != nil && of(s, other) != nil })
+	b.await(b.h1, "it has tags", func(s *tcp.Status) bool { return of(s, one).Tags > of(tags, one).Tags })
+
+	// Another profile: what was read before means something else, and is forgotten.
+	paused.Store(true)
+	if !within(patience, func() bool {
+		return of(b.await(b.h1, "it answers", func(*tcp.Status) bool { return true }), one).State == tcp.FlowProbing
+	}) {
+		t.Error("the connection has tags while nothing is sent")
+	}
+	b.change(b.h1, ", cgroup: /proc", "")
+	b.change(b.h1, "abw: {buckets: log-100M}", "abw: {buckets: log-10G}")
+	b.await(b.h1, "readings are forgotten", func(s *tcp.Status) bool { return of(s, one) != nil && len(of(s, one).Learned) == 0 })
+	paused.Store(false)
+	b.await(b.h1, "there are new ones", func(s *tcp.Status) bool { return len(of(s, one).Learned) == 2 && of(s, one).State == tcp.FlowTagged })
+
+	// A connection that the file has no more ends to have tags.
+	b.change(b.h1, "ports: [5201, 5202]", "ports: [5202]")
+	b.await(b.h1, "it is gone", func(s *tcp.Status) bool { return of(s, one) == nil && of(s, other) != nil })
+	mark := fmt.Sprintf("the end of it, %d", time.Now().UnixNano())
+	if _, err := first.Write([]byte(mark)); err != nil {
+		t.Fatal(err)
+	}
+	if !within(patience, func() bool {
+		return slices.ContainsFunc(at2(), func(p tcpPacket) bool { return p.dport == 5201 && strings.Contains(string(p.frame), mark[:20]) })
+	}) {
+		t.Fatal("it does not arrive")
+	}
+	for _, p := range at2() {
+		if p.dport == 5201 && strings.Contains(string(p.frame), mark[:20]) && p.tag {
+			t.Errorf("a tag of a connection that the file has no more: %+v", p)
+		}
+	}
+}
+
+// TestHostControlReloads changes the fleet file under a connection that csig's congestion control has.
+func TestHostControlReloads(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.takeControl()
+	b.startSwitches()
+	b.serve(b.h2, 5201)
+	b.start(b.h1)
+	b.start(b.h2)
+	c := b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
+	send(c)
+	s := b.under(b.h1, 1, tcp.ControlCSIG, "the signal comes")
+	tags := s.Flows[0].Tags
+	b.change(b.h1, "tcp: {to: [10.0.0.0/24], control", "tcp: {to: [10.0.0.0/24], ports: [5201], control")
+	b.logs(b.h1, "fleet file reloaded", 1)
+	s = b.await(b.h1, "it goes on", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Tags > tags+100 })
+	if s.Control.Counts.Given != 1 || s.Flows[0].Control != tcp.ControlCSIG || control(t, c) != s.Control.Name {
+		t.Errorf("%+v, %+v", s.Control, s.Flows)
+	}
+	// Other shares are another control: it has connections to come, and those that are open stay with the former.
+	b.change(b.h1, "ports: [5201], control: csig", "ports: [5201], control: csig, jump: 1/16")
+	b.logs(b.h1, "fleet file reloaded", 2)
+	tags = s.Flows[0].Tags
+	another := b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
+	send(another)
+	s = b.under(b.h1, 2, tcp.ControlCSIG, "the signal comes")
+	if s.Control.Counts.Given != 2 || s.Control.Jump != "1/16" {
+		t.Errorf("%+v", s.Control)
+	}
+	b.change(b.h1, ", control: csig, jump: 1/16", "")
+	b.await(b.h1, "both are given back", func(s *tcp.Status) bool {
+		return len(s.Flows) == 2 && s.Flows[0].Control == "reno" && s.Flows[1].Control == "reno" && s.Flows[0].State == tcp.FlowTagged
+	})
+	b.change(b.h1, "ports: [5201]", "ports: [5201], control: csig")
+	b.under(b.h1, 2, tcp.ControlCSIG, "the signal comes")
+}
