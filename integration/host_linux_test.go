@@ -49,6 +49,7 @@ type tcpHost struct {
 	name, address string
 	node          *fabric.Node
 	nic           *fabric.Port
+	pin           string // of its csig host run
 	run           *agent // its csig host run; only its log and process
 }
 
@@ -183,6 +184,9 @@ func (b *tcpBed) giveRoom() {
 func (b *tcpBed) start(h *tcpHost, by ...string) {
 	b.t.Helper()
 	args := append(by, csig, "host", "run", "-i", b.file(h), "--socket", b.socket(h))
+	if h.pin != "" {
+		args = append(args, "--pin", h.pin)
+	}
 	h.run = launchIn(b.t, h.node.Command(args[0], args[1:]...), b.socket(h))
 	b.await(h, "csig host run answers", func(*tcp.Status) bool { return true })
 }

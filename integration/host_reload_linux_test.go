@@ -3,9 +3,11 @@ package integration
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,4 +184,98 @@ func TestHostControlReloads(t *testing.T) {
 	})
 	b.change(b.h1, "ports: [5201]", "ports: [5201], control: csig")
 	b.under(b.h1, 2, tcp.ControlCSIG, "the signal comes")
+}
+
+// TestHostTCPPinned has the programs stay while csig host run ends and comes again, as at an upgrade, in several ways: no frame goes without a tag.
+func TestHostTCPPinned(t *testing.T) {
+	t.Parallel()
+	needBPF(t)
+	b := newTCPBed(t)
+	b.giveRoom()
+	group := newControlGroup(t)
+	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], control: csig, cgroup: "+group+"}}\n  - {name: h2", 1)
+	b.startSwitches()
+	if err := b.load.SetRate(60_000_000); err != nil {
+		t.Fatal(err)
+	}
+	b.h1.pin = filepath.Join(bpffs, filepath.Base(group))
+	t.Cleanup(func() { os.RemoveAll(b.h1.pin) })
+	there := func() int {
+		in, out, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group)
+		return in + out + all
+	}
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	at2 := b.watch(b.h2)
+	b.start(b.h1)
+	dir, err := os.Open(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	// A byte each few milliseconds, from inside of the control group.
+	inside := b.h1.node.Command("busybox", "sh", "-c", "while busybox usleep 5000; do echo data; done | busybox nc 10.0.0.2 5201")
+	inside.SysProcAttr.UseCgroupFD, inside.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	inside.SysProcAttr.Setpgid = true
+	if err := inside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-inside.Process.Pid, syscall.SIGKILL)
+		_ = inside.Wait()
+	})
+	tagged := func(what string, than uint64) uint64 {
+		t.Helper()
+		s := b.await(b.h1, what, func(s *tcp.Status) bool {
+			return len(s.Flows) == 1 && s.Flows[0].State == tcp.FlowTagged && s.Flows[0].Tags > than+20 && len(s.Flows[0].Learned) == 2 && s.Flows[0].Control == tcp.ControlCSIG
+		})
+		return s.Flows[0].Tags
+	}
+	tags := tagged("the connection has tags", 0)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		_ = b.h1.run.cmd.Process.Signal(sig)
+		<-b.h1.run.ended
+		before := len(at2())
+		if !within(patience, func() bool { return len(at2()) > before+100 }) {
+			t.Fatal("the connection does not go on")
+		}
+		if n := there(); n != 3 {
+			t.Errorf("after %v %d programs are there", sig, n)
+		}
+		b.start(b.h1)
+		if n := there(); n != 3 {
+			t.Errorf("after the start behind %v %d programs are there", sig, n)
+		}
+		tags = tagged(fmt.Sprintf("the connection has tags after %v and a start", sig), tags)
+	}
+	// A changed fleet file, with the names in place.
+	b.change(b.h1, "tcp: {to: [10.0.0.0/24], control", "tcp: {to: [10.0.0.0/24], ports: [5201], control")
+	b.logs(b.h1, "fleet file reloaded", 1)
+	tagged("the connection has tags after a reload", tags)
+	if tagged, untagged := untaggedAfter(at2(), 5201); untagged > 0 || tagged == 0 {
+		t.Errorf("%d segments have a tag, and then %d none", tagged, untagged)
+	}
+	// What another version has left is taken over without what it knew, and a part of it is removed.
+	b.h1.kill()
+	if err := os.Remove(filepath.Join(b.h1.pin, "flows")); err != nil {
+		t.Fatal(err)
+	}
+	b.start(b.h1)
+	if n := there(); n != 3 {
+		t.Errorf("after the start behind a part %d programs are there", n)
+	}
+	b.await(b.h1, "it runs", func(s *tcp.Status) bool { return s.Trouble == "" })
+	// Without names all ends with the process.
+	b.h1.kill()
+	if err := os.RemoveAll(b.h1.pin); err != nil {
+		t.Fatal(err)
+	}
+	if !within(patience, func() bool { return there() == 0 }) {
+		t.Errorf("%d programs are left", there())
+	}
+	b.h1.pin = t.TempDir() // no BPF file system
+	out := exits(t, 1, b.h1.node.Command(csig, "host", "run", "-i", b.file(b.h1), "--socket", b.socket(b.h1), "--pin", b.h1.pin))
+	if !strings.Contains(out, "bpf filesystem") || !strings.Contains(out, "mount -t bpf") {
+		t.Errorf("%s", out)
+	}
 }

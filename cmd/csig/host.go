@@ -33,11 +33,11 @@ func hostSocket() string { return filepath.Join(vendors.AgentDir(), "host.sock")
 const hostUnitSocket = "/run/csig-host/host.sock"
 
 type hostOptions struct {
-	file, socket, metrics string
-	tls                   api.TLSFiles // of metrics
-	read                  []string
-	json                  bool
-	log                   process.LogOptions
+	file, socket, metrics, pin string
+	tls                        api.TLSFiles // of metrics
+	read                       []string
+	json                       bool
+	log                        process.LogOptions
 }
 
 func newHostCheck() *cobra.Command {
@@ -109,7 +109,8 @@ func newHostRun() *cobra.Command {
 		Long: `Have the TCP connections of this machine carry tags, to the prefixes that the fleet file
 lists for the host that is marked local (tcp: to), and reflect the tags of the peers that
 run csig host run, too. Connections to all others are left as they are. All that runs in
-the kernel ends with this process, by whatever end: connections go on without tags.
+the kernel ends with this process, by whatever end: connections go on without tags. With
+--pin it stays, for an upgrade, until the directory is removed.
 
 A fleet file that you changed is read again when it is saved, and at SIGHUP: connections that
 it still has keep their tags. One with a mistake changes nothing: the log has its place. In a
@@ -121,6 +122,7 @@ terminal SIGHUP ends it as SIGTERM does.`,
 	f := cmd.Flags()
 	addFleet(cmd, &o.file)
 	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket for csig host status")
+	f.StringVar(&o.pin, "pin", "", "directory in a BPF file system, e.g. /sys/fs/bpf/csig: what runs in the kernel stays there when csig ends, and the next csig host run with it takes it over")
 	f.StringVar(&o.metrics, "metrics", "", "serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9345; needs --tls-read unless it is a loopback address")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of the metrics (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")

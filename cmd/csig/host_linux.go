@@ -39,7 +39,7 @@ func hostRun(cmd *cobra.Command, o *hostOptions) error {
 	ctx, reload, stop := process.OnReload(cmd.Context())
 	defer stop()
 	file.log, file.wish, file.reloading = log, reload, service.Reloading
-	cfg := tcp.RunConfig{Config: host, Socket: o.socket, Log: log, Follow: file.follow}
+	cfg := tcp.RunConfig{Config: host, Socket: o.socket, Pin: o.pin, Log: log, Follow: file.follow}
 	cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }
 	if o.metrics != "" {
 		cfg.Beside = func(ctx context.Context, status func() (*tcp.Status, error)) error {
@@ -50,7 +50,7 @@ func hostRun(cmd *cobra.Command, o *hostOptions) error {
 				}
 				return s.Families()
 			}
-			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, Reload: func() *api.Reload { return nil }, More: families})
+			h := metrics.Handler(metrics.Process{Version: version, Devices: func() []metrics.Device { return nil }, Reload: file.reloaded, More: families})
 			return api.Observed(o.metrics, o.tls, api.TLSAccess{Read: o.read}, h, log, func() error {
 				<-ctx.Done()
 				return context.Cause(ctx)

@@ -29,6 +29,7 @@ const (
 type programs struct {
 	tcpObjects
 	links []link.Link // in the order in which they end
+	pins  string      // the directory where links and maps have names, and stay; "": they end with the process
 	list  *link.Iter
 
 	control  *control // nil: connections stay with the system's control
@@ -45,8 +46,19 @@ func (p *programs) kept() map[string]*ebpf.Map {
 	if p == nil {
 		return nil
 	}
-	return map[string]*ebpf.Map{tcpMapFlows: p.Flows, tcpMapHandshakes: p.Handshakes, tcpMapDatagrams: p.Datagrams, tcpMapCounters: p.Counters,
-		tcpMapControls: p.Controls, tcpMapControlCounters: p.ControlCounters}
+	out := make(map[string]*ebpf.Map)
+	for name, m := range p.keeps() {
+		out[name] = *m
+	}
+	return out
+}
+
+// keeps is where those maps are.
+func (p *programs) keeps() map[string]**ebpf.Map {
+	return map[string]**ebpf.Map{
+		tcpMapFlows: &p.Flows, tcpMapHandshakes: &p.Handshakes, tcpMapDatagrams: &p.Datagrams, tcpMapCounters: &p.Counters,
+		tcpMapControls: &p.Controls, tcpMapControlCounters: &p.ControlCounters,
+	}
 }
 
 // loadSpec is the object as this build has it, with the constants of a configuration. former is the one before, or nil.
@@ -75,9 +87,9 @@ func (cfg *Config) loadSpec(former *Config) (*ebpf.CollectionSpec, error) {
 	if cfg.Fleet.Mesh != nil {
 		meshPort = cfg.Fleet.Mesh.Port
 	}
-	forget := uint32(0)
-	if former != nil && former.Fleet.Profile.Hash() != profile.Hash() {
-		forget = 1
+	forget := uint32(1) // of a csig host run before this one it is not known what its readings mean
+	if former != nil && former.Fleet.Profile.Hash() == profile.Hash() {
+		forget = 0
 	}
 	exid := uint16(0)
 	if tcp.Option == 253 || tcp.Option == 254 {
@@ -318,12 +330,14 @@ func (p *programs) replace(next *programs) error {
 	for i := len(p.links) - 1; i >= 0; i-- {
 		if err := p.links[i].Update(then[i]); err != nil {
 			for i++; i < len(p.links); i++ {
-				err = errors.Join(err, p.links[i].Update(now[i]))
+				if now[i] != nil { // those of another process are not known
+					err = errors.Join(err, p.links[i].Update(now[i]))
+				}
 			}
 			return fmt.Errorf("replace the programs: %w", err)
 		}
 	}
-	next.links, p.links = p.links, nil
+	next.links, next.pins, p.links = p.links, p.pins, nil
 	return nil
 }
 
@@ -334,14 +348,21 @@ func (p *programs) detach() (err error) {
 		if i == len(p.links)-1 && i > 0 {
 			time.Sleep(2 * fresh)
 		}
-		err = errors.Join(err, l.Close())
+		err = errors.Join(err, l.Unpin(), l.Close())
 	}
 	p.links = nil
 	return err
 }
 
-func (p *programs) close() error {
-	err := p.detach()
+// close ends what runs, or leaves it in the kernel where it has names.
+func (p *programs) close() (err error) {
+	if p.pins == "" {
+		err = p.detach()
+	}
+	for _, l := range p.links {
+		err = errors.Join(err, l.Close())
+	}
+	p.links = nil
 	if p.list != nil {
 		err = errors.Join(err, p.list.Close())
 	}

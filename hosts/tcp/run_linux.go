@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
@@ -26,6 +27,7 @@ import (
 type RunConfig struct {
 	*Config
 	Socket string // unix socket for csig host status
+	Pin    string // directory in a BPF file system where what runs in the kernel stays when csig host run ends; "": it ends, too
 	Log    *logrus.Entry
 
 	// Follow runs beside, until ctx ends, and has every change of the fleet file put in force; of what cannot be,
@@ -68,11 +70,8 @@ func Run(ctx context.Context, cfg RunConfig) error {
 		return errors.Join(err, unix.Close())
 	}
 	defer listener.Close()
-	if r.programs, err = cfg.load(nil, nil); err != nil {
-		return err
-	}
 	defer r.end()
-	if err := r.begin(iface.Index); err != nil {
+	if err := r.first(iface.Index); err != nil {
 		return err
 	}
 	r.registerControl()
@@ -130,10 +129,68 @@ type running struct {
 	noMaps   string // why programs of this machine read no maps
 }
 
+// first loads the programs, and attaches them, or has them run in place of those that a csig host run before this one has left.
+func (r *running) first(index int) (err error) {
+	var former *programs
+	if r.cfg.Pin != "" {
+		if former, err = openPins(r.cfg.Pin); err != nil {
+			return err
+		}
+		defer func() {
+			if former != nil {
+				err = errors.Join(err, former.close())
+			}
+		}()
+	}
+	r.programs, err = r.cfg.load(nil, former)
+	fresh := former == nil
+	if errors.Is(err, ebpf.ErrMapIncompatible) {
+		r.cfg.Log.WithError(err).Warn("what the csig host run before this one knew of connections is of another version: those that are open have no tags from now on")
+		fresh = true
+		r.programs, err = r.cfg.load(nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if r.cfg.Pin == "" {
+		return r.begin(index)
+	}
+	r.programs.pins = r.cfg.Pin
+	if fresh {
+		if err := r.programs.pinMaps(r.cfg.Pin); err != nil {
+			return err
+		}
+	}
+	if !former.isAt(index, r.cgroup) {
+		if former != nil {
+			err = former.detach() // of another interface, or of one that is gone
+		}
+		return errors.Join(err, r.begin(index))
+	}
+	if err := former.replace(r.programs); err != nil {
+		return err
+	}
+	r.cfg.Log.WithField("pin", r.cfg.Pin).Info("the programs of the csig host run before this one are replaced: connections keep their tags")
+	return errors.Join(r.atInterface(index), r.programs.revise())
+}
+
 // begin attaches the programs to an interface.
 func (r *running) begin(index int) error {
 	err := r.programs.attach(index, r.cgroup)
-	if err == nil && r.cfg.Host.TCP.CGroup == "" {
+	if err == nil && r.programs.pins != "" {
+		if err = r.programs.pinLinks(); err != nil {
+			err = errors.Join(err, r.programs.detach())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.atInterface(index)
+}
+
+// atInterface is what is done once the programs are at an interface.
+func (r *running) atInterface(index int) (err error) {
+	if r.cfg.Host.TCP.CGroup == "" {
 		if err = r.programs.listeners(); err != nil {
 			err = errors.Join(err, r.programs.detach())
 		}
@@ -215,12 +272,18 @@ func (r *running) reprogram(cfg *Config, index int, cgroup string) error {
 	former := r.programs
 	switch {
 	case r.index == 0: // at no interface now: follow finds the new one
+		next.pins = former.pins
 	case r.index == index && r.cgroup == cgroup:
 		err = former.replace(next)
 	default:
 		if err = next.attach(index, cgroup); err == nil {
 			r.offers.Offer(nil, nil)
 			r.index = index
+			if next.pins = former.pins; next.pins != "" {
+				if err = errors.Join(former.detach(), next.pinLinks()); err != nil {
+					r.index = 0 // follow tries again
+				}
+			}
 		}
 	}
 	if err != nil {
@@ -241,6 +304,12 @@ func (r *running) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.offers.Offer(nil, nil)
+	if r.programs == nil {
+		return
+	}
+	if r.programs.pins != "" {
+		r.cfg.Log.WithField("pin", r.programs.pins).Info("the programs stay in the kernel: rm -r of the directory ends them")
+	}
 	if err := r.programs.close(); err != nil {
 		r.cfg.Log.WithError(err).Warn("not all that runs in the kernel could be ended by itself: it ends with the process")
 	}
