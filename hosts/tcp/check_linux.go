@@ -96,6 +96,10 @@ func (p *probes) check(cfg *Config) *Check {
 	if cfg == nil {
 		return c
 	}
+	if wide := cfg.Fleet.Profile.WideTPID; wide != 0 {
+		add("wide tags", false, "", "nothing is to be done: connections have compact tags, and csig mesh, too",
+			fmt.Errorf("connections have no tags of 8 bytes (TPID 0x%04x): the kernel inserts and removes the 4 bytes of a VLAN tag, and cuts and merges no super-frames behind others", wide))
+	}
 	l, err := p.link(cfg.Host.Interface)
 	if err == nil {
 		err = hasFrames(l)

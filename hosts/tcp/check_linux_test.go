@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckWide has a profile with wide tags, too.
+func TestCheckWide(t *testing.T) {
+	cfg, err := Local(parse(t, strings.NewReplacer("tpid: 0x88a8", "tpid: 0x88a8, wide_tpid: 0x9901", "log-10G}", "log-10G, quantum: 1Mbit/s}", "log}", "log, quantum: 1ppm}").Replace(fleetText)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := Look(cfg).Parts
+	if i := slices.IndexFunc(parts, func(p Part) bool { return p.Name == "wide tags" }); i < 0 || parts[i].OK || parts[i].Needed || !strings.Contains(parts[i].Reason, "0x9901") {
+		t.Errorf("%+v", parts)
+	}
+}
+
 // TestRoutes has routes of several kinds, and what gives them room.
 func TestRoutes(t *testing.T) {
 	n, err := fabric.NewNS("routes")
@@ -183,6 +196,11 @@ func TestRoutes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if _, table, found := strings.Cut(text, "table "); found {
+				if _, err := fmt.Sscan(table, &r.Table); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := netlink.RouteAdd(r); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
@@ -190,6 +208,15 @@ func TestRoutes(t *testing.T) {
 		add("10.1.0.0/16 via 192.0.2.9 mtu 1496")
 		add("10.2.0.0/16 via 192.0.2.9")
 		add("10.2.3.0/24 via 192.0.2.9 mtu 1400")
+		add("172.16.0.0/16 via 192.0.2.9 mtu 1496")
+		add("172.16.0.0/16 via 192.0.2.9 table 100")
+		add("172.17.0.0/16 via 192.0.2.9 mtu 1400 table 100")
+		add("172.18.0.0/16 via 192.0.2.9 table 101")
+		rule := netlink.NewRule()
+		rule.Table, rule.Mark, rule.Priority = 100, 7, 1000
+		if err := netlink.RuleAdd(rule); err != nil {
+			return err
+		}
 		for _, row := range []struct{ to, want string }{
 			{"192.0.2.0/24", "ip route replace 192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.1 mtu 1496"},
 			{"192.0.2.64/26", "ip route replace 192.0.2.0/24 dev eth0"},
@@ -201,6 +228,9 @@ func TestRoutes(t *testing.T) {
 			{"10.2.9.0/24", "ip route replace 10.2.0.0/16 via 192.0.2.9"},
 			{"10.0.0.0/8", "ip route replace 10.2.0.0/16 via 192.0.2.9"},
 			{"10.3.0.0/16", "no route"},
+			{"172.16.0.0/16", "ip route replace 172.16.0.0/16 via 192.0.2.9 dev eth0 proto boot table 100 mtu 1496"},
+			{"172.17.1.0/24", ""},
+			{"172.18.0.0/16", "no route"}, // no rule names its table
 			{"2001:db8::/32", "no route"},
 		} {
 			err := roomTo(netip.MustParsePrefix(row.to), l)

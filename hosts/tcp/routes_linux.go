@@ -23,21 +23,38 @@ type route struct {
 	line string       // how to give it room: an ip command
 }
 
-// routesTo are the routes of the main table out of an interface that packets to a prefix may take.
+// routesTo are the routes out of an interface that packets to a prefix may take, of all tables that a rule names: which
+// packets a rule is for is not looked at.
 func routesTo(prefix netip.Prefix, link netlink.Link, room int) ([]route, error) {
 	family := netlink.FAMILY_V4
 	if prefix.Addr().Is6() {
 		family = netlink.FAMILY_V6
 	}
-	all, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	rules, err := netlink.RuleList(family)
+	if err != nil {
+		return nil, fmt.Errorf("list the rules of routing: %w", err)
+	}
+	all, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("list the routes: %w", err)
 	}
 	var out []route
+	looked := map[int]bool{unix.RT_TABLE_UNSPEC: true}
+	for i := range rules {
+		if table := rules[i].Table; !looked[table] {
+			looked[table] = true
+			out = append(out, routesOf(table, all, prefix, link, room, family)...)
+		}
+	}
+	return out, nil
+}
+
+// routesOf are those of one table.
+func routesOf(table int, all []netlink.Route, prefix netip.Prefix, link netlink.Link, room, family int) (out []route) {
 	covers := -1 // the longest prefix that the whole prefix is in
 	for i := range all {
 		dst, ok := destination(&all[i], family)
-		if ok && dst.Overlaps(prefix) && dst.Bits() <= prefix.Bits() {
+		if ok && all[i].Table == table && dst.Overlaps(prefix) && dst.Bits() <= prefix.Bits() {
 			covers = max(covers, dst.Bits())
 		}
 	}
@@ -45,7 +62,7 @@ func routesTo(prefix netip.Prefix, link netlink.Link, room int) ([]route, error)
 	for i := range all {
 		r := &all[i]
 		dst, ok := destination(r, family)
-		if !ok || !dst.Overlaps(prefix) || dst.Bits() < covers {
+		if !ok || r.Table != table || !dst.Overlaps(prefix) || dst.Bits() < covers {
 			continue
 		}
 		if r.LinkIndex != index && !slices.ContainsFunc(r.MultiPath, func(h *netlink.NexthopInfo) bool { return h.LinkIndex == index }) {
@@ -57,7 +74,7 @@ func routesTo(prefix netip.Prefix, link netlink.Link, room int) ([]route, error)
 		}
 		out = append(out, route{dst, mtu, changeLine(r, dst, link.Attrs().Name, room)})
 	}
-	return out, nil
+	return out
 }
 
 func destination(r *netlink.Route, family int) (netip.Prefix, bool) {
@@ -107,6 +124,9 @@ func changeLine(r *netlink.Route, dst netip.Prefix, dev string, mtu int) string 
 	}
 	if r.Priority != 0 {
 		words = append(words, "metric", fmt.Sprint(r.Priority))
+	}
+	if r.Table != unix.RT_TABLE_MAIN {
+		words = append(words, "table", fmt.Sprint(r.Table))
 	}
 	return strings.Join(append(words, "mtu", fmt.Sprint(mtu)), " ")
 }
