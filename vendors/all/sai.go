@@ -5,12 +5,13 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sai"
 	"github.com/csig-agent/csig/vendors/sonic"
+	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // registerSAI adds switches whose chip does CSIG. Those that csig does not reach get it from a person.
 func registerSAI(r *Registry) {
 	live := Platform{
-		Title: "SAI 1.18 or newer with its own CSIG", Experimental: "it ran with a fake of orchagent's SAI server, and never on a switch", OnDevice: true,
+		Title: "SAI 1.18 or newer with its own CSIG", Experimental: "it ran with a fake of orchagent's SAI server, and never on a switch",
 		Capabilities: []int{capDACOverride, capSysPtrace}, // its process in /proc, and what its container has
 		Offline:      sai.Offline, Diff: sai.Diff, ByHand: sai.ByHand,
 	}
@@ -32,7 +33,11 @@ func openSAI(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err
 	}
 	dev := cfg.Device
-	return sai.OpenLive(sai.LiveConfig{Device: &dev, Redis: db, Host: sai.Local{}}), nil
+	live := sai.LiveConfig{Device: &dev, Redis: db, Host: sai.Local{}}
+	if !dev.Local { // sonic.Redis has wanted SSH
+		live.Host = sai.Remote{Shell: ssh.NewTunnel(ssh.Config{Address: dev.Address, Login: *dev.Management.SSH, Dial: cfg.Dial})}
+	}
+	return sai.OpenLive(live), nil
 }
 
 func opened(d *sai.Driver, err error) (vendors.Driver, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -48,7 +49,11 @@ func OpenLive(cfg LiveConfig) *Live { return &Live{cfg: cfg, ids: idMap{}} }
 // Close ends the connections. The objects stay.
 func (l *Live) Close() error {
 	l.hangUp()
-	return l.cfg.Redis.Close()
+	err := l.cfg.Redis.Close()
+	if c, ok := l.cfg.Host.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
 }
 
 func (l *Live) hangUp() {

@@ -146,8 +146,8 @@ const mostLibrary = 256 << 20
 
 var nameText = regexp.MustCompile(`SAI_[A-Z0-9_]{4,100}`)
 
-// readNames finds the names that csig uses among the texts of a library.
-func readNames(ctx context.Context, from io.Reader) (map[string]bool, error) {
+// usedNames are those that csig uses.
+func usedNames() map[string]bool {
 	used := map[string]bool{}
 	for t := range objectNames {
 		used[t.String()] = true
@@ -160,6 +160,12 @@ func readNames(ctx context.Context, from io.Reader) (map[string]bool, error) {
 			used[string(v)] = true
 		}
 	}
+	return used
+}
+
+// readNames finds the names that csig uses among the texts of a library.
+func readNames(ctx context.Context, from io.Reader) (map[string]bool, error) {
+	used := usedNames()
 	out := map[string]bool{}
 	const overlap = 128
 	buf, kept := make([]byte, 1<<20), 0

@@ -1,0 +1,94 @@
+package sai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
+)
+
+// Shell is a login at a switch, as root: vendors/ssh has it.
+type Shell interface {
+	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	Close() error
+}
+
+// Remote is a switch behind a login: it looks there for what Local looks for.
+type Remote struct{ Shell Shell }
+
+// Close ends the login.
+func (r Remote) Close() error { return r.Shell.Close() }
+
+// lookup prints orchagent's process in the login's network namespace, with what /proc has behind its name, then the names of the
+// arguments that are texts of the library that it has loaded, each of a line; else what it found in their place.
+const lookup = `own=$(readlink /proc/self/ns/net)
+for p in /proc/[0-9]*; do
+[ "$(cat $p/comm 2>/dev/null)" = orchagent ] || continue
+ns=$(readlink $p/ns/net 2>/dev/null) || { [ -d $p ] && echo "unreadable ${p#/proc/}"; continue; }
+[ "$ns" = "$own" ] || { echo elsewhere; continue; }
+stat=$(cat $p/stat 2>/dev/null) || continue
+echo "process ${p#/proc/} ${stat##*)}"
+lib=$(sed -n 's|^[^/]*\(/.*/` + metadataLibrary + `[^ ]*\)$|\1|p' $p/maps | head -n 1)
+[ -n "$lib" ] || { echo "no library"; exit 0; }
+tr '\000' '\012' < "$p/root$lib" | LC_ALL=C grep -axF "$1" | sort -u
+exit 0
+done`
+
+// Orchagent implements Host.
+func (r Remote) Orchagent(ctx context.Context) (Process, error) {
+	used := usedNames()
+	script := "sh -c " + vendors.ShellWord(lookup) + " csig " + vendors.ShellWord(strings.Join(slices.Sorted(maps.Keys(used)), "\n"))
+	out, err := r.Shell.Run(ctx, script, nil)
+	if err != nil {
+		return Process{}, err
+	}
+	p, elsewhere := Process{Names: map[string]bool{}}, 0
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		what, rest, _ := strings.Cut(line, " ")
+		fields := strings.Fields(rest)
+		switch {
+		case what == "elsewhere":
+			elsewhere++
+		case what == "unreadable":
+			return Process{}, fmt.Errorf("orchagent (process %s) can be looked at by root alone: log in as root, or give its management sudo", untrusted.Text(rest, 20))
+		case what == "process" && len(fields) > 20 && p.ID == "" && pidText(fields[0]) && pidText(fields[20]):
+			p.ID = fields[0] + " " + fields[20]
+		case line == "no library":
+			return Process{}, fmt.Errorf("orchagent (process %s) has no %s loaded", p.ID, metadataLibrary)
+		case used[line] && p.ID != "":
+			p.Names[line] = true
+		default:
+			return Process{}, fmt.Errorf("looking for orchagent on the switch: %q", untrusted.Text(line, 100))
+		}
+	}
+	switch {
+	case p.ID != "":
+		return p, nil
+	case elsewhere > 0:
+		return Process{}, fmt.Errorf("%w: %d run in other network namespaces than that of the login, as on a switch of several ASICs: run csig agent on it", ErrNoOrchagent, elsewhere)
+	}
+	return Process{}, ErrNoOrchagent
+}
+
+func pidText(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// Dial implements Host.
+func (r Remote) Dial(ctx context.Context, p Process) (net.Conn, error) {
+	pid, _, _ := strings.Cut(p.ID, " ")
+	if !pidText(pid) {
+		return nil, errors.New("no process of orchagent is known")
+	}
+	conn, err := r.Shell.Dial(ctx, "unix", "/proc/"+pid+"/root"+serverSocket)
+	if err != nil {
+		return nil, fmt.Errorf("orchagent's SAI server (ServerSai of libsairedis; root may open it): %w", err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,121 @@
+package sai
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/sonic"
+	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
+)
+
+// TestRemote drives a switch through a real sshd: Redis, orchagent's process, the names that its SAI has, and its SAI server.
+func TestRemote(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t)})
+	remote(t, s, s.Login)
+}
+
+// TestRemoteSudo is TestRemote by an account that becomes root by sudo.
+func TestRemoteSudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
+		return
+	}
+	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t), Account: &sshtest.Account{Name: "netops", Sudoers: "Defaults !fqdn\nnetops ALL=(root) ALL\n"}})
+	secret := t.TempDir() + "/password"
+	if err := os.WriteFile(secret, []byte(sshtest.Password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	login := s.Login
+	host := Remote{ssh.NewTunnel(ssh.Config{Address: s.Address, Login: login})}
+	defer host.Close()
+	login.Sudo = &inventory.Sudo{Password: inventory.Secret{File: secret}}
+	remote(t, s, login)
+	if _, err := host.Orchagent(t.Context()); err == nil || !strings.Contains(err.Error(), "by root alone") {
+		t.Errorf("without sudo: %v", err)
+	}
+}
+
+func remote(t *testing.T, s *sshtest.Server, login inventory.SSH) {
+	t.Helper()
+	in := inputs(t)[2]
+	sw := newSwitch(t)
+	if os.Geteuid() == 0 {
+		for _, name := range []string{sw.Redis.File, sw.Redis.Socket} {
+			if err := os.Chmod(name, 0o600); err != nil { // only root
+				t.Fatal(err)
+			}
+		}
+	}
+	dev := inventory.Device{Name: "leaf1", Platform: "sai", Address: s.Address, Management: inventory.Management{SSH: &login,
+		Own: map[string]inventory.PlatformKeys{"redis": &sonic.Keys{Databases: sw.Redis.File}}}}
+	db, err := sonic.Redis(vendors.Config{Device: dev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := Remote{ssh.NewTunnel(ssh.Config{Address: s.Address, Login: login})}
+	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
+		t.Errorf("without one: %v", err)
+	}
+	sw.RunProcess(attrDBit)
+	p, err := host.Orchagent(t.Context())
+	if err != nil || p.missing() != "" || p.Names[attrDBit] {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	sw.Redis.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "SWITCH_TRIMMING_CAPABLE", "false")
+	_, want := liveOf(t, sw, in)
+	l := OpenLive(LiveConfig{Device: &dev, Redis: db, Host: host})
+	if err := l.Apply(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	has(t, sw, l, want, in)
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	empty(t, sw)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// shell answers as a switch would.
+type shell string
+
+func (s shell) Run(context.Context, string, []byte) ([]byte, error) { return []byte(s), nil }
+func (s shell) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("no way there")
+}
+func (s shell) Close() error { return nil }
+
+// TestHostileRemote has a switch answer other things than where orchagent is.
+func TestHostileRemote(t *testing.T) {
+	stat := " S" + strings.Repeat(" 1", 40)
+	for _, row := range []struct{ answers, says string }{
+		{"", ErrNoOrchagent.Error()},
+		{"elsewhere\nelsewhere\n", "2 run in other network namespaces"},
+		{"unreadable 17\n", "by root alone"},
+		{"process 17" + stat + "\nno library\n", "has no libsaimetadata"},
+		{"process 17" + stat + "\n" + attrSignal + "\x1b[2J\n", "looking for orchagent"},
+		{"process ../1" + stat + "\n", "looking for orchagent"},
+		{"process 17 S\n", "looking for orchagent"},
+		{attrSignal + "\n", "looking for orchagent"},
+		{"process 17" + stat + "\nprocess 18" + stat + "\n", "looking for orchagent"},
+		{strings.Repeat("\x1b", 1<<16), "looking for orchagent"},
+	} {
+		p, err := Remote{shell(row.answers)}.Orchagent(t.Context())
+		if err == nil || !strings.Contains(err.Error(), row.says) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%.60q: %+v, %v", row.answers, p, err)
+		}
+	}
+	p, err := Remote{shell("process 17" + stat + "\n" + attrSignal + "\n")}.Orchagent(t.Context())
+	if err != nil || !p.Names[attrSignal] || len(p.Names) != 1 || p.ID != "17 1" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
