@@ -64,11 +64,16 @@ func (l *Live) hangUp() {
 }
 
 // ready reports whether orchagent may be sent anything: all ports are made, and it is not in a warm restart, in which
-// syncd removes what the new view does not ask for.
+// syncd removes what the new view does not ask for. A syncd that is asynchronous throws at a call that the chip refuses
+// (syncd/Syncd.cpp, processQuadEvent), and nothing learns the outcome.
 func (l *Live) ready(ctx context.Context) error {
-	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"})
+	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"},
+		[]string{sonicdb.Config, "HGET", "DEVICE_METADATA|localhost", "synchronous_mode"})
 	if err != nil {
 		return err
+	}
+	if mode, _ := redis.String(answers[2], nil); mode == "disable" {
+		return &vendors.PermanentError{Err: errors.New("syncd is asynchronous there (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode: disable), and would end at what the chip refuses: enable synchronous_mode")}
 	}
 	if made, _ := redis.Int(answers[0], nil); made == 0 {
 		return errors.New("orchagent has not made all ports yet (APPL_DB PORT_TABLE:PortInitDone): nothing is sent to it")

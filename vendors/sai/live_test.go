@@ -559,3 +559,24 @@ func TestLiveWithoutTrimming(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveAsynchronous has a switch whose syncd would end at a refusal: it is sent nothing.
+func TestLiveAsynchronous(t *testing.T) {
+	sw := newSwitch(t)
+	sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", "disable")
+	l, want := liveOf(t, sw, inputs(t)[1])
+	f, err := l.Probe(t.Context())
+	if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "synchronous_mode") {
+		t.Errorf("%+v, %v", f.Update, err)
+	}
+	if err := l.Apply(t.Context(), want); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), "synchronous_mode") {
+		t.Error(err)
+	}
+	if log := sw.Log(); len(log) > 0 {
+		t.Errorf("sent: %q", log)
+	}
+	sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", "enable")
+	if err := l.Apply(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+}
