@@ -65,6 +65,7 @@ type boardPort struct {
 	row
 	name    string
 	history history
+	gone    time.Time // since when its agent does not report it
 	is      *api.Port // as its agent says; nil: it is shown without figures, as follows
 	state   string
 	reason  string
@@ -118,6 +119,7 @@ type DeviceRow struct {
 	DataPlane string   `json:"data_plane"`
 	Reason    string   `json:"reason"`
 	LastError string   `json:"last_error"`
+	Reload    string   `json:"reload"` // why its agent has not put the fleet file in force as it is now
 	Profile   string   `json:"profile"`
 	Hash      string   `json:"profile_hash"`
 	TPID      uint16   `json:"tpid"`
@@ -210,6 +212,9 @@ func (b *board) look(d *boardDevice) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !slices.Contains(b.devices, d) {
+		return // removed meanwhile
+	}
 	now := time.Now()
 	d.looked = now
 	d.record(d.status, s, now)
@@ -283,6 +288,9 @@ func (b *board) deviceRow(d *boardDevice, s *api.Status, owner string) DeviceRow
 	if late {
 		r.DataPlane, r.Reason = api.DataPlaneUnknown, ownerSilent
 	}
+	if s.Reload != nil {
+		r.Reload = clean(s.Reload.Error)
+	}
 	for _, v := range s.Verdicts {
 		text := v.Level + ": " + v.What + ": "
 		if v.Port != "" {
@@ -293,7 +301,7 @@ func (b *board) deviceRow(d *boardDevice, s *api.Status, owner string) DeviceRow
 	return r
 }
 
-// putPorts puts the ports of a status on the board. One that is not in it any more stays, as
+// putPorts puts the ports of a status on the board. One that is not in it any more stays for an hour, as
 // gone: its history is of interest then.
 func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 	late := s != nil && s.OwnerSilent()
@@ -311,6 +319,7 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 				b.ports++
 				b.shape++
 			}
+			at.gone = time.Time{}
 			at.history.add(p, now, b.samples())
 			if late {
 				b.without(d, at, api.StateUnknown, ownerSilent)
@@ -322,8 +331,24 @@ func (b *board) putPorts(d *boardDevice, s *api.Status, now time.Time) {
 		}
 	}
 	for _, at := range d.ports {
-		if !there[at.name] {
-			b.without(d, at, stateGone, "its agent does not report it any more")
+		if there[at.name] {
+			continue
+		}
+		if at.gone.IsZero() {
+			at.gone = now
+		}
+		b.without(d, at, stateGone, "its agent does not report it any more")
+	}
+	if n := len(d.ports); n > len(there) {
+		d.ports = slices.DeleteFunc(d.ports, func(at *boardPort) bool { return !at.gone.IsZero() && now.Sub(at.gone) > pastKept })
+		if left := len(d.ports); left < n { // all is sent again, without them
+			d.byName = make(map[string]*boardPort, left)
+			for _, at := range d.ports {
+				d.byName[at.name] = at
+			}
+			b.ports -= n - left
+			b.epoch++
+			b.shape++
 		}
 	}
 }

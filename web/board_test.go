@@ -1,9 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -258,4 +262,95 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("%q: %s, %v", waiting, text, err)
 		}
 	}
+}
+
+// TestClockSetBack: what comes after a clock was set back is kept, in place of what was of a later time.
+func TestClockSetBack(t *testing.T) {
+	var h history
+	now := time.Now()
+	add := func(load uint64) {
+		p := live("p1", 1000, load)
+		*p.WindowEnd = now
+		h.add(&p, now, 100)
+	}
+	for i := range uint64(20) {
+		now = now.Add(time.Second)
+		add(i)
+	}
+	now = now.Add(-15 * time.Second)
+	for range 5 {
+		now = now.Add(time.Second)
+		add(500)
+	}
+	all := h.all()
+	if len(all) != 10 || all[4].load != 4 || all[5].load != 500 || !slices.IsSortedFunc(all, func(a, b sample) int { return cmp.Compare(a.at, b.at) }) {
+		t.Errorf("5 seconds before and 5 after: %+v", all)
+	}
+	r := newPast(1 << 20)
+	of := &places{}
+	for _, at := range []int64{10_000, 20_000, 30_000, 15_000, 25_000} {
+		r.add(column{at: at, of: of}, time.Now())
+	}
+	if len(r.columns) != 3 || r.columns[1].at != 15_000 {
+		t.Errorf("of the fleet: %+v", r.columns)
+	}
+}
+
+// TestGonePorts: a port that its agent does not report any more is there for an hour, and its memory is free then.
+func TestGonePorts(t *testing.T) {
+	b := newBoard(&Config{})
+	d := &boardDevice{name: "s1", byName: make(map[string]*boardPort)}
+	b.devices = append(b.devices, d)
+	now := time.Now()
+	for i := range 200 { // each minute it has another name
+		b.putPorts(d, status("s1", live(fmt.Sprint("p", i), 1000, 1)), now)
+		now = now.Add(time.Minute)
+	}
+	if len(d.ports) != 62 || len(d.byName) != 62 || b.ports != 62 || d.ports[61].name != "p199" {
+		t.Errorf("%d ports are kept, by name %d, and counted are %d", len(d.ports), len(d.byName), b.ports)
+	}
+	if delta, _, _ := b.since(place{epoch: b.epoch - 1, version: b.version}, "", ""); !delta.Full || len(delta.Ports) != 62 {
+		t.Errorf("a browser is sent %d ports, all: %v", len(delta.Ports), delta.Full)
+	}
+}
+
+// deaf is a client that reads nothing until it goes.
+type deaf struct {
+	*httptest.ResponseRecorder
+	gone chan struct{}
+}
+
+func (d *deaf) Write(b []byte) (int, error) { <-d.gone; return len(b), nil }
+
+// TestDeafReaders: clients that do not read their answers hold up no others.
+func TestDeafReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := one(t)
+		cfg.Mesh = newMeshed(t, 2, 2).collector
+		s, _, client := inMemory(t, cfg)
+		served := map[string]http.HandlerFunc{"mesh": s.serveMesh, "past?at=2000000000000": s.servePast, "port?device=s1&port=swp1": s.servePort}
+		gone := make(chan struct{})
+		var all sync.WaitGroup
+		for path, serve := range served {
+			for range maxTravels {
+				all.Go(func() {
+					serve(&deaf{httptest.NewRecorder(), gone}, httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/"+path, nil))
+				})
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		for path := range served {
+			r, err := client.Get("http://localhost/api/v1/" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close()
+			if r.StatusCode != http.StatusOK || time.Since(began) > 0 {
+				t.Errorf("%s: %s after %v", path, r.Status, time.Since(began))
+			}
+		}
+		close(gone)
+		all.Wait()
+	})
 }

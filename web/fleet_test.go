@@ -307,6 +307,53 @@ func TestLongPortRemoved(t *testing.T) {
 	}
 }
 
+// TestLongOddAddresses: an address without a port shows none, and a time that is none is taken out of it.
+func TestLongOddAddresses(t *testing.T) {
+	t.Parallel()
+	host := run(t, one(t)).Addr().String()
+	b := webtest.New(t, webtest.Options{}, host)
+	for _, path := range []string{"/port", "/port?device=s1", "/port?device=s1&port="} {
+		b.Open("http://" + host + path)
+		b.Await(`document.getElementById("state").textContent === "The address names no port: it has device=… and port=…."`)
+		if facts := webtest.Eval[string](b, `document.getElementById("facts").innerText`); facts != "" {
+			t.Errorf("%s shows %q", path, facts)
+		}
+	}
+	for _, at := range []string{"garbage", "14:29:00", "1"} {
+		b.Open("http://" + host + "/?at=" + at)
+		b.Await(`document.querySelectorAll("#rows tr").length === 1 && location.search === ""`)
+	}
+	b.Open("http://" + host + "/port?device=s1&port=swp1&at=2999-01-01T00:00:00Z")
+	b.Await(`document.getElementById("facts").innerText.includes("9 Gbit/s") && !location.search.includes("at=")`)
+	b.Open(fmt.Sprintf("http://%s/?at=%d", host, time.Now().UnixMilli()))
+	b.Await(`document.body.classList.contains("past") && document.getElementById("now").textContent.startsWith("As it was at ")`)
+}
+
+// TestLongOneBrowserTooMany is told why it sees nothing, and not that the fleet is empty.
+func TestLongOneBrowserTooMany(t *testing.T) {
+	t.Parallel()
+	s := run(t, one(t))
+	for range maxLive {
+		s.live <- struct{}{}
+	}
+	host := s.Addr().String()
+	b := webtest.New(t, webtest.Options{}, host)
+	b.Open("http://" + host + "/")
+	b.Await(`document.getElementById("live").textContent === "Not live: as many browsers follow this page as it takes: close one"`)
+	if text := webtest.Eval[string](b, `document.getElementById("now").textContent`); text != "Nothing has been read yet." {
+		t.Errorf("the first line says %q", text)
+	}
+	for range maxLive {
+		<-s.live
+	}
+	b.Await(`document.getElementById("live").textContent === "Live" && document.getElementById("now").textContent.startsWith("1 switch: 1 live")`)
+	for _, p := range b.Problems() {
+		if !strings.Contains(p, "503") {
+			t.Error(p)
+		}
+	}
+}
+
 // TestLongHostileText: what a device says is text on the page, whatever it is.
 func TestLongHostileText(t *testing.T) {
 	t.Parallel()

@@ -62,8 +62,8 @@ func (s *Server) admits(r *http.Request) bool {
 	if s.cfg.Token == "" {
 		return false
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
+	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if ok = ok && strings.EqualFold(scheme, "Bearer"); !ok {
 		_, given, ok = r.BasicAuth()
 	}
 	if !ok {

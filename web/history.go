@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -13,6 +15,7 @@ const (
 	maxSamples = 3600 // an hour, at one a second
 	minSamples = 30
 	sampleSize = int(unsafe.Sizeof(sample{}))
+	clockSet   = 10_000 // ms: a sample that is older than the last one by more was taken after a clock was set back
 )
 
 // signalsKept is how many signals a sample has: all that a port can write.
@@ -47,6 +50,9 @@ func (h *history) add(p *api.Port, now time.Time, most int) {
 			s.s[g.T], s.has = g.Bucket, s.has|1<<g.T
 		}
 	}
+	if last, any := h.last(); any && s.at < last.at-clockSet {
+		h.forget(s.at)
+	}
 	last, any := h.last()
 	same := any && p.State == h.state && s.has == last.has && s.s == last.s && s.measured == last.measured
 	if same && (!s.measured || s.at <= last.at) {
@@ -72,6 +78,13 @@ func (h *history) last() (s sample, ok bool) {
 		return s, false
 	}
 	return h.ring[(h.first+len(h.ring)-1)%len(h.ring)], true
+}
+
+// forget drops the samples from a time on: a clock was set back, and theirs is another.
+func (h *history) forget(from int64) {
+	all := h.all()
+	n, _ := slices.BinarySearchFunc(all, from, func(s sample, at int64) int { return cmp.Compare(s.at, at) })
+	h.ring, h.first, h.state = all[:n], 0, ""
 }
 
 // resize keeps the newest samples that there is a place for.

@@ -100,13 +100,11 @@ func (s *Server) servePort(w http.ResponseWriter, r *http.Request) {
 	s.board.mu.Unlock()
 	after, _ := strconv.ParseInt(q.Get("after"), 10, 64) // 0: all
 	if after == 0 && len(samples) > 0 {                  // what is older than the port's own history, in larger steps
-		select {
-		case s.travels <- struct{}{}:
-			defer func() { <-s.travels }()
-		case <-r.Context().Done():
+		if !s.mayTravel(r) {
 			return
 		}
 		samples = append(pastOf(columns, device, port, samples[0].at), samples...)
+		<-s.travels
 	}
 	for _, m := range samples {
 		if m.at <= after {
@@ -156,6 +154,10 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
+	if q.Has("device") != q.Has("port") || q.Has("port") && q.Get("port") == "" {
+		http.Error(w, "give device and port, or neither for all ports", http.StatusBadRequest)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
 		return

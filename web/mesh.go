@@ -70,11 +70,12 @@ func (s *Server) serveMesh(w http.ResponseWriter, _ *http.Request) {
 	f := s.board.fleet
 	s.board.mu.Unlock()
 	s.mesh.mu.Lock()
-	defer s.mesh.mu.Unlock()
 	if s.mesh.of != status {
 		s.mesh.of, s.mesh.text = status, marshal(answerOf(status, f))
 	}
-	send(w, s.mesh.text)
+	text := s.mesh.text
+	s.mesh.mu.Unlock() // before it is sent: a client that does not read holds up no other
+	send(w, text)
 }
 
 func answerOf(s *mesh.Status, f *inventory.Fleet) meshAnswer {

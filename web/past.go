@@ -63,6 +63,9 @@ func (r *past) due(now time.Time) bool { return r.last.IsZero() || now.Sub(r.las
 // add keeps a column.
 func (r *past) add(c column, now time.Time) {
 	r.last = now
+	for n := len(r.columns); n > 0 && r.columns[n-1].at >= c.at; n-- { // a clock was set back
+		r.columns = r.columns[:n-1]
+	}
 	r.columns = append(r.columns, c)
 	for len(r.columns) > 1 && c.at-r.columns[0].at > pastKept.Milliseconds() {
 		r.columns = slices.Delete(r.columns, 0, 1)

@@ -44,9 +44,9 @@ func (s *Server) servePath(w http.ResponseWriter, r *http.Request) {
 			}
 			a.Hops = append(a.Hops, ids)
 		}
-		if s.cfg.Mesh != nil {
-			a.Tags = s.tags(f, q.Get("from"), q.Get("to"))
-		}
+	}
+	if s.cfg.Mesh != nil && f != nil { // also where the fleet file has no path: hosts may know more
+		a.Tags = s.tags(f, q.Get("from"), q.Get("to"))
 	}
 	reply(w, a)
 }

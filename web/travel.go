@@ -2,13 +2,14 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// maxTravels is how many answers of the past are made and sent at a time: each has all ports.
+// maxTravels is how many answers of the past are made at a time: each has all ports.
 const maxTravels = 4
 
 // signalNames are those of signals by T.
@@ -108,31 +109,48 @@ func (s *Server) servePast(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "give at, in milliseconds since 1970", http.StatusBadRequest)
 		return
 	}
-	select {
-	case s.travels <- struct{}{}:
-		defer func() { <-s.travels }()
-	case <-r.Context().Done():
+	if !s.mayTravel(r) {
 		return
 	}
-	s.board.mu.Lock()
-	columns, every := slices.Clone(s.board.past.columns), s.board.past.every
-	s.board.mu.Unlock()
+	text, err := s.board.pastAt(at)
+	<-s.travels // before it is sent: a client that does not read holds up no other
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	send(w, text)
+}
+
+// mayTravel waits until few answers of the past are being made; false: the client has gone. The caller takes one out of
+// travels where it is true.
+func (s *Server) mayTravel(r *http.Request) bool {
+	select {
+	case s.travels <- struct{}{}:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// pastAt is the answer about a time, in ms.
+func (b *board) pastAt(at int64) ([]byte, error) {
+	b.mu.Lock()
+	columns, every := slices.Clone(b.past.columns), b.past.every
+	b.mu.Unlock()
 	a := pastAnswer{EveryNS: every.Nanoseconds(), Devices: []DeviceRow{}, Ports: []PortRow{}, Worst: []Bottleneck{}}
 	if len(columns) > 0 {
 		a.From = time.UnixMilli(columns[0].at).UTC()
 	}
-	// The newest that is not later; clocks may have been set.
+	// The newest that is not later.
 	for i := len(columns) - 1; i >= 0; i-- {
-		if columns[i].at > at {
-			continue
+		if columns[i].at <= at {
+			if err := a.fill(columns[:i+1], every); err != nil {
+				return nil, err
+			}
+			break
 		}
-		if err := a.fill(columns[:i+1], every); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		break
 	}
-	reply(w, a)
+	return json.Marshal(a)
 }
 
 // fill has the last column of these, and what was worst then.

@@ -124,9 +124,15 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// Beside serves a page while run runs. A page that fails while it runs is logged: what keeps
+// Beside serves a page while run runs, if one has an address. A page that fails while it runs is logged: what keeps
 // the switches' rules true goes on without it.
 func Beside(ctx context.Context, cfg Config, run func(context.Context) error) error {
+	if cfg.Addr == "" {
+		if cfg.Token != "" || cfg.Plan != "" || cfg.TLS != (api.TLSFiles{}) || len(cfg.Read) > 0 {
+			return errors.New("flags say how a page is served, and none where: give --web, e.g. --web 127.0.0.1:8080")
+		}
+		return run(ctx)
+	}
 	s, err := Listen(cfg)
 	if err != nil {
 		return err

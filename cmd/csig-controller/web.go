@@ -12,9 +12,6 @@ const pageMemory = 32 << 20
 
 // withPage runs the controller, with its page where there is to be one.
 func withPage(ctx context.Context, page web.Config, cfg *controller.Config, run func(context.Context) error) error {
-	if page.Addr == "" {
-		return run(ctx)
-	}
 	page.Fleet, page.Status, page.Why, page.Memory, page.Log = cfg.Statuses.Fleet, cfg.Statuses.Status, cfg.Statuses.Why, pageMemory, cfg.Agent.Log
 	if cfg.Share != nil {
 		page.Owner = cfg.Share.Owner

@@ -180,9 +180,6 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	if err := process.Prepare(log, platforms, o.Group != "", host.Memory); err != nil {
 		return err
 	}
-	if o.page.Addr == "" {
-		return a.Run(ctx)
-	}
 	o.page.Fleet, o.page.Status, o.page.Log = fleetOfPage(o.File), func(string) *api.Status { return a.Status() }, log
 	o.page.Why = func(_, port string) (*api.Why, error) { return a.Why(port) }
 	return web.Beside(ctx, o.page, a.Run)

@@ -136,7 +136,7 @@ function summary() {
   if (nothing) return put(document.getElementById("now"), nothing);
   put(document.getElementById("now"), (clock.at === null ? "" : `As it was at ${time(clock.at)}: `) + `${devices.size} ${devices.size === 1 ? "switch" : "switches"}: ${parts.join(", ")}. ` + (oldest ? `Oldest signal: ${age(clock.now() - Date.parse(oldest.ended))}, ${oldest.id}.` : "No signal is live."));
 }
-setInterval(summary, 1000);
+setInterval(() => (live.devices.size || travel.at !== null) && summary(), 1000);
 
 const mostIll = 3; // ports that are named because they are not live
 
@@ -200,7 +200,7 @@ function drivers() {
       tr = el("tr", { "data-device": v.device }, el("th", { scope: "row" }, v.device), ...of.map((name) => el("td", { class: "of-" + name })));
       body.append(tr);
     }
-    const notes = [v.silent ? "its agent does not answer" : "", v.waiting, v.shadow ? "shadow mode: nothing is programmed" : "", v.reason, v.last_error].filter((s) => s);
+    const notes = [v.silent ? "its agent does not answer" : "", v.waiting, v.shadow ? "shadow mode: nothing is programmed" : "", v.reason, v.last_error, v.reload ? "the fleet file as it is now is not in force: " + v.reload : ""].filter((s) => s);
     const cells = [driver(v), v.data_plane || "–", v.platform || "–", String(v.ports), v.profile ? `${v.profile} ${v.profile_hash.slice(0, 12)}` : "–", notes.join("; ")];
     cells.forEach((text, i) => put(tr.children[i + 1], text));
   }

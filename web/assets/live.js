@@ -1,5 +1,5 @@
 // What the server sends, while the page is looked at.
-import { age, clock, put } from "./text.js";
+import { clock, fromServer, put, time } from "./text.js";
 
 const mostSilent = 40000; // ms: the server sends something every 15 s
 
@@ -9,6 +9,7 @@ export function follow(query, take) {
   const line = document.getElementById("live");
   let source = null, last = 0;
   let heard = 0; // when the source was opened, or last sent something
+  let refused = ""; // why, where the server has said so
   const say = () => {
     if (source && Date.now() - heard > mostSilent) { // a path that dies without a reset is no error
       source.close();
@@ -18,8 +19,17 @@ export function follow(query, take) {
     const live = source !== null && source.readyState === EventSource.OPEN;
     document.body.classList.toggle("late", !live);
     if (live) put(line, "Live");
-    else if (last) put(line, `Not live: the last news came ${age(Math.round((Date.now() - last) / 10000) * 10000 + 1)} ago; connecting again`);
-    else put(line, "Connecting …");
+    else put(line, refused || (last ? `Not live: the last news came at ${time(last)}; connecting again` : "Connecting …"));
+  };
+  // why asks what an event source does not tell.
+  const why = async () => {
+    try {
+      const r = await fromServer("/api/v1/live" + query, "HEAD");
+      refused = r.status === 503 ? "Not live: as many browsers follow this page as it takes: close one" : r.ok ? "" : `Not live: the server refuses: ${r.status}`;
+    } catch {
+      refused = "";
+    }
+    say();
   };
   const open = () => {
     if (source || document.hidden) return;
@@ -31,12 +41,14 @@ export function follow(query, take) {
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
         setTimeout(open, 5000);
+        why();
       }
       say();
     };
     source.onmessage = (e) => {
       const d = JSON.parse(e.data);
       last = heard = Date.now();
+      refused = "";
       clock.skew = Date.parse(d.now) - last;
       take(d);
       say();

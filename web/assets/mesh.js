@@ -58,7 +58,8 @@ export class Mesh {
     const pairs = a.kinds.filter((k) => a.states[k]).map((k) => `${a.states[k]} ${k}`);
     put(document.getElementById("mesh-state"), `${a.profile}: ${a.live} of ${a.all} hosts live. Pairs: ${pairs.join(", ") || "none"}. A reading is up to ${age(a.oldest_ns / 1e6)} old.`);
     const first = a.bottlenecks[0];
-    put(document.querySelector("#mesh-line a"), first ? `Mesh: ${first.ports.join(" or ")} limits ${count(first.pairs, "pair")} of hosts` : "Mesh: no port limits a pair of hosts");
+    const cut = a.states.unreachable || 0;
+    put(document.querySelector("#mesh-line a"), cut ? `Mesh: ${count(cut, "pair")} of hosts unreachable` : first ? `Mesh: ${first.ports.join(" or ")} limits ${count(first.pairs, "pair")} of hosts` : "Mesh: no port limits a pair of hosts");
     this.found(a);
     this.ranking(a);
     this.matrix(a);

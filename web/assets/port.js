@@ -1,7 +1,7 @@
 // The page of one port.
 import { follow } from "./live.js";
 import { chart, nice } from "./chart.js";
-import { age, clock, el, fromServer, percent, portPage, put, rate, stateOf, time } from "./text.js";
+import { age, asked, clock, el, fromServer, percent, portPage, put, rate, stateOf, time } from "./text.js";
 
 const names = ["abw", "abwc", "pd", "nqd"]; // signals by T
 const query = new URLSearchParams(location.search);
@@ -18,7 +18,7 @@ const zone = -new Date().getTimezoneOffset();
 put(document.getElementById("zone"), `Times are those of this browser: UTC${zone < 0 ? "−" : "+"}${String(Math.floor(Math.abs(zone) / 60)).padStart(2, "0")}:${String(Math.abs(zone) % 60).padStart(2, "0")}.`);
 
 // at is the time that is looked at, in ms; null: now.
-let at = Date.parse(query.get("at")) || null;
+let at = asked();
 const slider = document.getElementById("when");
 
 // travel looks at another time, or at what is now, and has that in the address.
@@ -85,12 +85,13 @@ async function fetchNew() {
   events = a.events;
   ranges = a.ranges;
   neighbour(a.peer);
-  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples of at most ${a.most + a.older}, since ${time(samples[0][0])}.` : "");
+  put(document.getElementById("since"), samples.length ? `Kept in memory by this process: ${samples.length} samples since ${time(samples[0][0])}.` : "");
   if (JSON.stringify(events) !== shownEvents) {
     shownEvents = JSON.stringify(events);
     document.getElementById("events").replaceChildren(...events.map((e) => el("tr", {}, el("th", { scope: "row" }, time(Date.parse(e.time), 1)), ...[e.port || "the switch", e.what, e.from || "–", e.to || "–", e.reason].map((text) => el("td", {}, text)))));
   }
-  draw();
+  if (at !== null && at > newest() + 60000) travel(null); // the future
+  else draw();
 }
 
 // neighbour is the link to the port at the other end.
@@ -224,7 +225,7 @@ async function why() {
     if (!r.ok) return; // load says why
     text = await r.text();
   } catch {
-    asked = 0; // so that the next event asks again
+    whyAt = 0; // so that the next event asks again
     return;
   }
   if (text === shownWhy) return;
@@ -246,8 +247,10 @@ function held() {
     const own = !found && tr.from <= at;
     if (own) found = true;
     if (own === tr.hasAttribute("aria-current")) continue;
-    if (own) tr.setAttribute("aria-current", "true");
-    else tr.removeAttribute("aria-current");
+    if (own) {
+      tr.setAttribute("aria-current", "true");
+      document.getElementById("why-table").scrollTop = tr.offsetTop - 2 * tr.offsetHeight; // below the head, which stays
+    } else tr.removeAttribute("aria-current");
   }
 }
 
@@ -262,10 +265,11 @@ function how(r) {
   return out.join("; ");
 }
 
-let asked = 0;
+let whyAt = 0;
 const whyEvery = 5000; // ms; S changes between
 
-follow(ask, (d) => {
+if (!device || !port) put(document.getElementById("state"), "The address names no port: it has device=… and port=….");
+else follow(ask, (d) => {
   if (d.full) {
     current = null; // it may not be there any more
     samples = []; // the server may be another
@@ -273,8 +277,8 @@ follow(ask, (d) => {
   for (const p of d.ports) current = p;
   facts();
   if (d.full || d.ports.length) load();
-  if (current && (d.full || d.ports.length && Date.now() - asked > whyEvery)) {
-    asked = Date.now();
+  if (current && (d.full || d.ports.length && Date.now() - whyAt > whyEvery)) {
+    whyAt = Date.now();
     why();
   }
 });

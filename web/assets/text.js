@@ -12,6 +12,15 @@ export function address(values) {
   history.replaceState(null, "", text ? "?" + text : location.pathname);
 }
 
+// asked is the time that the page's address asks for, in ms: null where it asks for none, and where it is none that can be read.
+export function asked() {
+  const text = new URLSearchParams(location.search).get("at") ?? "";
+  const ms = /^\d{12,14}$/.test(text) ? Number(text) : /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : NaN;
+  if (Number.isFinite(ms)) return ms;
+  address({ at: null });
+  return null;
+}
+
 // rate writes bit/s with three significant digits, as csig status does.
 export function rate(v) {
   for (const [prefix, unit] of [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
@@ -37,7 +46,8 @@ export function time(ms, digits = 0) {
   return t.toDateString() === new Date().toDateString() ? clock : `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${clock}`;
 }
 
-export const percent = (ppm) => (ppm / 1e4).toFixed(1) + " %";
+// Both are rounded down: what is below a limit is not written as the limit.
+export const percent = (ppm) => (Math.floor(ppm / 1000) / 10).toFixed(1) + " %";
 
 // age writes how long ago something was.
 export function age(ms) {
@@ -119,4 +129,4 @@ export const signals = (p) => p.signals.map((g) => `${g.signal} ${g.s} (${g.stal
 export const portPage = (p) => "/port?" + new URLSearchParams({ device: p.device, port: p.port, ...(clock.at === null ? {} : { at: new Date(clock.at).toISOString() }) });
 
 // fromServer fetches a path, for 10 s at most: a network path that dies without a reset is no error.
-export const fromServer = (path) => fetch(new URL(path, location.origin), { signal: AbortSignal.timeout(10000) });
+export const fromServer = (path, method = "GET") => fetch(new URL(path, location.origin), { method, signal: AbortSignal.timeout(10000) });

@@ -1,5 +1,5 @@
 // The past of the whole fleet: a slider over what is kept, and the time in the address.
-import { address, clock, fromServer, put, time } from "./text.js";
+import { address, asked, clock, fromServer, put, time } from "./text.js";
 
 export class Travel {
   // show has the page be as it was then, or as it is now for null.
@@ -13,7 +13,7 @@ export class Travel {
       this.go(null);
       this.slider.focus();
     });
-    this.first = Date.parse(new URLSearchParams(location.search).get("at")) || null; // that the address asks for
+    this.first = asked();
   }
 
   // kept has the slider span what is kept. The first time that it is called the page is there.
@@ -21,7 +21,7 @@ export class Travel {
     const from = Date.parse(since) || 0;
     this.box.hidden = !from && this.first === null && this.want === null;
     if (from) {
-      this.slider.min = from;
+      this.slider.min = now - Math.floor((now - from) / this.step) * this.step; // so that a step is now
       this.slider.max = now;
       this.slider.step = this.step;
     }

@@ -86,6 +86,7 @@ function line(root, spark) {
 function sinceText(w) {
   if (!w.below_ppm) return "has at least half";
   const at = Date.parse(w.since);
+  if (clock.at !== null) return `below ${w.below_ppm / 1e4} % at all times that are kept since ${w.before ? "before " : ""}${time(at)}`;
   if (w.before) return `below ${w.below_ppm / 1e4} % since before ${time(at)}`;
   const ago = clock.now() - at;
   return `below ${w.below_ppm / 1e4} % since ${time(at)}` + (ago < 10000 ? "" : `, ${age(ago)}`);
