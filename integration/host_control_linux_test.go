@@ -458,7 +458,7 @@ func TestLongHostControlFlows(t *testing.T) {
 func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
 
 // lie has all tags that leave the second switch say that a fast port has nearly all of its speed left.
-func (b *tcpBed) lie() {
+func (b *tcpBed) lie() (lies link.Link) {
 	t := b.t
 	t.Helper()
 	const popVLAN, pushVLAN = asm.FnSkbVlanPop, asm.FnSkbVlanPush
@@ -482,8 +482,8 @@ func (b *tcpBed) lie() {
 	}
 	defer prog.Close()
 	to := b.s2.Ports()[slices.IndexFunc(b.s2.Ports(), func(p *fabric.Port) bool { return p.Name == "host" })]
-	if err := b.s2.Do(func() error {
-		lies, err := link.AttachTCX(link.TCXOptions{Interface: to.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
+	if err := b.s2.Do(func() (err error) {
+		lies, err = link.AttachTCX(link.TCXOptions{Interface: to.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
 		if err == nil {
 			t.Cleanup(func() { lies.Close() })
 		}
@@ -491,6 +491,39 @@ func (b *tcpBed) lie() {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return lies
+}
+
+// TestLongHostControlGoodput compares what a connection gets under csig's congestion control, whatever ends, with what it
+// gets without csig.
+func TestLongHostControlGoodput(t *testing.T) {
+	b := newTCPBed(t) // without a delay cubic fills the cable soon after losses, too
+	b.giveRoom()
+	b.text = strings.Replace(b.text, "log-100M", "log-1G", 1)
+	b.takeControl()
+	b.startSwitches()
+	server := b.serve(b.h2, 5201)
+	both := func() { b.start(b.h1); b.start(b.h2) }
+	signal := func() { b.under(b.h1, 1, "csig", "the signal comes") }
+	var after []link.Link
+	b.compareGoodput(server, 3, []goodputCase{
+		{"the signal comes", both, signal},
+		{"the peer's csig is killed", both, func() { signal(); b.h2.kill(); b.h2.run = nil }},
+		{"csig is killed, and starts again", both, func() { signal(); b.h1.kill(); b.start(b.h1) }},
+		{"tags lie", func() { both(); after = append(after, b.lie()) }, signal},
+		{"the path drops tags", func() { both(); after = append(after, b.dropTags()) }, func() {}},
+		{"an agent is killed", both, func() { signal(); b.agents[0].kill() }},
+	}, func() {
+		for _, l := range after {
+			l.Close()
+		}
+		after = nil
+		for _, a := range b.agents {
+			a.kill() // one of them may be dead
+		}
+		b.agents = nil
+		b.startSwitches()
+	})
 }
 
 // TestLongHostControlLies has a connection whose tags lie share the cable with one of cubic, in turns with two of cubic.
