@@ -406,6 +406,7 @@ func (m *machine) hostUnit() {
 		ip link set host0 up
 		ip link set host1 up
 		ip route add 10.9.0.0/24 dev host0 mtu 1500`)
+	m.run("mount", "-t", "bpf", "-o", "mode=0700", "bpf", "/sys/fs/bpf") // as systemd does outside of containers
 	m.write("etc/csig/host.conf", "ARGS=-i "+hostFile+"\n")
 	m.write(hostFile, hostText)
 	m.run("systemctl", "enable", "--now", "--quiet", unit)
@@ -416,6 +417,13 @@ func (m *machine) hostUnit() {
 		}
 		return ""
 	})
+	if out := m.run("csig", "host", "status", "--json"); !strings.Contains(out, `"no_maps":""`) && !strings.Contains(out, `"no_maps": ""`) {
+		t.Errorf("programs cannot read the signals of their connections: %s", out)
+	}
+	if out := m.run("stat", "--format=%a", "/run/csig-host/host-signals.sock"); out != "666" {
+		t.Errorf("the socket of signals has the mode %s", out)
+	}
+	m.run("systemctl", "reload", unit)
 	m.service(unit)
 	for name, want := range map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapEff": "000000c000001000", "CapBnd": "000000c000001000"} {
 		if got := m.processOf(unit)[name]; got != want {

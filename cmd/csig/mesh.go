@@ -70,7 +70,7 @@ SIGHUP ends it as SIGTERM does.`,
 	f.BoolVar(&o.agents, "agents", false, "with --collect: compare what hosts read with what the agents say that the fleet file names (management: daemon)")
 	f.StringVar(&o.rate, "rate", "", "what probes and answers may take of the link, e.g. 1M (default: a thousandth of what it reports)")
 	f.StringVar(&o.socket, "socket", meshSocket(), "unix socket for csig mesh status, with --collect")
-	f.StringVar(&o.host, "host-signals", "/run/csig/host-signals.sock", "socket of this machine's csig host run: where it runs, probes need no privilege")
+	f.StringVar(&o.host, "host-signals", "", "socket at which csig host run of this machine offers signals (default: /run/csig-host/host-signals.sock or /run/csig/host-signals.sock): where it runs, probes need no privilege")
 	f.StringVar(&o.metrics, "metrics", "", "with --collect: serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9344; needs --tls-read unless it is a loopback address")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate with this host's name (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/hosts/internal/offer"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -44,7 +42,7 @@ type DaemonConfig struct {
 	Read    []string     // names of certificates that may read the status
 	Log     *logrus.Entry
 
-	// HostSignals is the socket at which csig host run of this machine offers signals; "" is the usual one.
+	// HostSignals is the socket at which csig host run of this machine offers signals; "" is the one that is there of the unit's and the usual one.
 	HostSignals string
 
 	// Follow runs beside, until ctx ends, and has every change of the fleet file put in force; of what cannot be,
@@ -115,7 +113,7 @@ func (cfg *DaemonConfig) join(m Member) (*membership, error) {
 		rate = speed / 1000
 	}
 	p.Interval = Interval(m.Fleet.Mesh.Interval, len(p.Peers), rate)
-	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port, cmp.Or(cfg.HostSignals, offer.Socket))
+	sockets, err := OpenSockets(&m.Fleet.Profile, self, m.Fleet.Mesh.Port, cfg.HostSignals)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ type route struct {
 }
 
 // OpenSockets opens the sockets of the host with an address, in the calling thread's network namespace. host is the socket of
-// csig host run's signals.
+// csig host run's signals, "" the usual one.
 func OpenSockets(profile *quantize.Profile, self netip.Addr, port uint16, host string) (*Sockets, error) {
 	s := &Sockets{profile: profile, self: self, port: port, host: host, routes: make(map[netip.Addr]*route), senders: make(map[int]*packets.Socket), oob: make([]byte, 256)}
 	if _, err := interfaceOf(self); err != nil {

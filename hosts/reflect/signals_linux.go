@@ -38,11 +38,9 @@ type Signals struct {
 	layout quantize.Layout
 }
 
-// Open asks csig host run, at its socket; "" is /run/csig/host-signals.sock.
+// Open asks csig host run at a socket, that beside its own with -signals in its name; "" is the one of the unit csig-host, or of a
+// csig host run that root has started.
 func Open(socket string) (*Signals, error) {
-	if socket == "" {
-		socket = offer.Socket
-	}
 	c, err := offer.Ask(socket)
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 // Format is the Format of an Offer.
 const Format = "csig.signals/v1"
 
-// Socket is where csig host run offers signals unless its --socket is another.
-const Socket = "/run/csig/host-signals.sock"
+// Sockets are where csig host run offers signals unless its --socket is another: the unit csig-host, and one that was started by hand.
+var Sockets = [...]string{"/run/csig-host/host-signals.sock", "/run/csig/host-signals.sock"}
 
 // SocketOf is where it does so with a --socket.
 func SocketOf(socket string) string { return strings.TrimSuffix(socket, ".sock") + "-signals.sock" }
@@ -219,8 +219,15 @@ type Client struct {
 	ended chan struct{}
 }
 
-// Ask asks for the offer at a socket.
+// Ask asks for the offer at a socket; "" is the first of Sockets that is there.
 func Ask(socket string) (*Client, error) {
+	if socket == "" {
+		for _, socket = range Sockets {
+			if _, err := os.Stat(socket); err == nil {
+				break
+			}
+		}
+	}
 	c, err := net.DialTimeout("unixpacket", socket, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("csig host run does not answer at %s: %w", socket, err)
