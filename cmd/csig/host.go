@@ -275,6 +275,9 @@ func hostStatusText(s *tcp.Status, columns int) string {
 	if s.Trouble != "" {
 		b.WriteString(wrap("no connection has tags: "+s.Trouble, columns, 2))
 	}
+	if c := &s.Counts; c.DatagramsSent+c.DatagramsReceived > 0 {
+		fmt.Fprintf(&b, "datagrams with tags, as programs asked: %d sent, %d received\n", c.DatagramsSent, c.DatagramsReceived)
+	}
 	if s.More {
 		fmt.Fprintf(&b, "There are more than the %d connections that are shown.\n", len(s.Flows))
 	}

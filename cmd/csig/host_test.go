@@ -47,8 +47,9 @@ LOCAL           REMOTE        PEER  STATE    CONTROL  SIGNAL  S   LEFT          
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	s.Trouble, s.More, s.Control.Trouble = "eth0 is gone", true, "the kernel has no cubic"
+	s.Counts.DatagramsSent, s.Counts.DatagramsReceived = 7, 5
 	got := hostStatusText(s, 120)
-	for _, line := range []string{"no connection has tags: eth0 is gone\n", "csig's congestion control has no connection: the kernel has no cubic\n", "There are more than the 3 connections that are shown.\n"} {
+	for _, line := range []string{"no connection has tags: eth0 is gone\n", "csig's congestion control has no connection: the kernel has no cubic\n", "There are more than the 3 connections that are shown.\n", "datagrams with tags, as programs asked: 7 sent, 5 received\n"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no line %q:\n%s", line, got)
 		}

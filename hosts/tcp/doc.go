@@ -6,6 +6,8 @@
 //   - csig_strip, at tcx ingress, removes the tag of what comes in, and keeps the newest of each T.
 //   - csig_reflect, at a control group's sockops, agrees with the peer on a TCP option by SYN and SYN-ACK, sends
 //     the newest tag with every ACK that carries no data, and keeps what the peer reflects.
+//   - csig_insert gives datagrams of UDP a tag, too, where their program asks by SO_PRIORITY, and csig_strip writes the tag of
+//     one that comes into its mark and into a map of flows (udp.h).
 //   - csig_listeners, an iterator, has servers that ran before agree, too; csig_list, another one, lists the
 //     connections for user space.
 //
@@ -20,5 +22,6 @@
 // probe in vain twice as long. A reflector forgets a tag after 500 ms.
 //
 // All that is known of a connection is in its socket's storage, and goes with the socket. The programs, their maps
-// and links are held by the process alone: they go with it, by whatever end.
+// and links are held by the process alone: they go with it, by whatever end. With --pin they have names in a BPF file system,
+// and stay; the next process replaces the programs at their links, as a changed fleet file does, and takes the maps over.
 package tcp
