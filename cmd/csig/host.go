@@ -122,7 +122,7 @@ terminal SIGHUP ends it as SIGTERM does.`,
 	f := cmd.Flags()
 	addFleet(cmd, &o.file)
 	f.StringVar(&o.socket, "socket", hostSocket(), "unix socket for csig host status")
-	f.StringVar(&o.pin, "pin", "", "directory in a BPF file system, e.g. /sys/fs/bpf/csig: what runs in the kernel stays there when csig ends, and the next csig host run with it takes it over")
+	f.StringVar(&o.pin, "pin", "", "directory in a BPF file system, e.g. /sys/fs/bpf/csig-host/pins: what runs in the kernel stays there when csig ends, and the next csig host run with it takes it over")
 	f.StringVar(&o.metrics, "metrics", "", "serve metrics for Prometheus at this TCP address, e.g. 127.0.0.1:9345; needs --tls-read unless it is a loopback address")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "certificate of the metrics (PEM)")
 	f.StringVar(&o.tls.Key, "tls-key", "", "its key (PEM)")

@@ -59,7 +59,11 @@ func forReading(m *ebpf.Map) (*os.File, error) {
 		return nil, err
 	}
 	defer again.Close()
-	name := filepath.Join(at, fmt.Sprintf("csig-host-%d", os.Getpid()))
+	dir := filepath.Join(at, "csig-host") // which the unit may write in
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("map-%d", os.Getpid()))
 	_ = os.Remove(name) // of a process with this number that was killed here
 	if err := again.Pin(name); err != nil {
 		return nil, err
