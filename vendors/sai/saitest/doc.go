@@ -1,23 +1,37 @@
 // Package saitest is an orchagent whose libsairedis serves SAI to other processes, for tests: ServerSai's socket, the
-// objects of SAI by their metadata, and ASIC_DB in a real Redis. It is not made of what csig writes messages with.
+// objects of SAI by their metadata, ASIC_DB in a real Redis, and a chip: linux-ebpf at veth ports, set up by what was
+// accepted. It is not made of what csig writes messages with.
 //
-// It never ran beside hardware. What it is by, in sonic-net/sonic-sairedis (master of 2026-08-21) unless it says otherwise:
+// It never ran beside hardware. What it assumes of the real ones, by sonic-net/sonic-sairedis, branch 202605 (92b712ae of
+// 2026-08-20; lines are of that commit) unless it says otherwise:
 //
-//   - a REP socket (meta/ZeroMQSelectableChannel.cpp), one request at a time; an array of texts, the key and the command
-//     first, names and values in turn behind them (swss-common common/json.cpp, readJson);
-//   - create, set, remove and get of objects, and the query of an attribute's capability
-//     (lib/ServerSai.cpp, processSingleEvent, processQuadEvent, processAttrCapabilityQuery). A create has the switch's ID in
-//     its key, and the answer the new one's (sendApiResponse);
-//   - an exception that ServerSai's thread does not catch ends orchagent: an unknown command, what is no JSON, an
-//     empty or odd array, values that are no texts, an object type, attribute, enum, number or ID that is none, and a list
-//     whose elements are not as many as its count (SWSS_LOG_THROW there and in meta/sai_serialize.cpp). All of it was tried with the real libsairedis of branch 202605;
-//   - a message with an empty key is never answered, and nothing after it (processSingleEvent returns without a word);
-//   - a create that wants a mandatory attribute, a reference to what is not there, and a removal of what is in use
-//     are answered by a status (meta/Meta.cpp), a list that is longer than asked for by SAI_STATUS_BUFFER_OVERFLOW and its
-//     count (sendGetResponse);
+//   - libsairedis is a server unless its profile says enable client (lib/ClientServerSai.cpp:70), with a socket at
+//     ipc:///tmp/saiServer (lib/ServerConfig.cpp:14);
+//   - a REP socket, one request at a time (meta/ZeroMQSelectableChannel.cpp:42 and 211, lib/ServerSai.cpp:725): an array of
+//     texts, the key and the command first (meta/ZeroMQSelectableChannel.cpp:184), names and values in turn behind them
+//     (sonic-net/sonic-swss-common common/json.cpp, readJson);
+//   - create, remove, set and get (lib/ServerSai.cpp:766 to 776, 814) and the queries of an attribute's capability (1944)
+//     and of an enum's values (1995): numbers with a comma behind each, and their count (2038). A create has the
+//     switch's ID in its key (885), and the answer has the new one's (922), or the switch's where it failed;
+//   - an exception that ServerSai's thread does not catch ends orchagent: an unknown command (lib/ServerSai.cpp:811), what is
+//     no JSON or an empty or odd array (meta/ZeroMQSelectableChannel.cpp:184 and 186), values that are no texts, an
+//     object type (lib/ServerSai.cpp:830), attribute (meta/SaiSerialize.cpp:5993), bool (3649), number (3728), ID
+//     (3863, 3874) or enum that is none (3783: it is read as a number then), and a list whose elements are not as many as its
+//     count (3916; of ranges 4433). All of it was tried with the real libsairedis of that branch;
+//   - a message with an empty key is never answered, and nothing after it (lib/ServerSai.cpp:759);
+//   - a create that wants a mandatory attribute (meta/Meta.cpp:3973), a reference to what is not there (5355) and a removal of
+//     what is in use (1652) are answered by a status, a list that is longer than asked for by
+//     SAI_STATUS_BUFFER_OVERFLOW and its count (lib/ServerSai.cpp:979);
 //   - a client that leaves does not end what it asked for;
-//   - syncd writes what was created and set to ASIC_DB (ASIC_STATE:TYPE:OID), by the virtual IDs that clients have.
+//   - syncd carries requests out one after the other, and writes what was created, set and removed to ASIC_DB behind its answer
+//     (syncd/Syncd.cpp:3650 and 3653; syncd/RedisClient.cpp:490, 558 and 582), by the virtual IDs that clients have. One that is not
+//     synchronous throws at a call that fails instead (syncd/Syncd.cpp:3642): the fake is synchronous;
+//   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342);
+//   - in a warm restart syncd removes what the new view has not (syncd/Syncd.cpp:4620, syncd/ComparisonLogic.cpp:541);
+//   - orchagent runs in the host's network namespace, and on a switch of several ASICs in one for each
+//     (sonic-net/sonic-buildimage files/build_templates/docker_image_ctl.j2, master).
 //
-// Assumed: that the virtual SAI's statuses are those of vendors, and that an attribute that a vendor does not have is
-// answered by SAI_STATUS_ATTR_NOT_SUPPORTED_n, n its place.
+// Assumed, by no text: that vendors answer with the virtual SAI's statuses, an attribute that one does not have with
+// SAI_STATUS_ATTR_NOT_SUPPORTED_n, n its place; that numbers of objects begin anew after a cold start; and that a chip does with tags
+// what doc/CSIG/SAI-CSIG-Spec.md (opencomputeproject/SAI) says of it: a locator of 6 bits and D, as in the layout uec.
 package saitest
