@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/vendors/sai/saitest"
+	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 const saiFleet = `
@@ -100,5 +102,51 @@ func TestSAISwitch(t *testing.T) {
 	t.Log(run("off", "-i", file, "--yes"))
 	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || sw.Object("oid:0x1000000000003")["SAI_PORT_ATTR_INT_DELETE"] != "false" || sw.Died() != nil {
 		t.Errorf("left: %v, %v", left, sw.Died())
+	}
+}
+
+const saiElsewhere = `
+format: csig.fleet/v1
+profile: {name: pod, tpid: 0x9900, layout: uec, interval: 1ms, signals: {abw: {buckets: log-400G}}}
+policy: {schedule: "@every 1s"}
+devices:
+  - name: leaf-1
+    platform: sai
+    experimental: true
+    address: 127.0.0.1
+    management: {ssh: {user: %s, key: %s, known_hosts: %s, port: %d}, redis: {databases: %s}, daemon: {at: here, socket: DIR/leaf-1.sock}}
+    ports: [{name: Ethernet0, speed: 400G, lm: 5, peer: gpu-1}, {name: Ethernet4, speed: 400G, action: strip, peer: storage-1}]
+hosts: [{name: gpu-1, csig: true}, {name: storage-1, csig: false}]
+`
+
+// TestSAIElsewhere drives such a switch through SSH: csig apply by an agent beside csig, a repair, and csig off past the agent after kill -9.
+func TestSAIElsewhere(t *testing.T) {
+	t.Parallel()
+	sw := saitest.New(t, "Ethernet0", "Ethernet4")
+	flexCounters(t, sw, 2)
+	here := newHost(t, "here")
+	if err := here.Do(func() error { sw.RunProcess(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	l := sshtest.Start(t, sshtest.Options{Port: loopbackPort(), Start: func(cmd *exec.Cmd) error { return here.Do(cmd.Start) }}).Login
+	op := newOperator(t, here, fmt.Sprintf(saiElsewhere, l.User, l.Key, l.KnownHosts, l.Port, sw.Redis.File))
+	agent := op.agent("leaf-1")
+	plan := filepath.Join(op.dir, "up.plan")
+	if out := op.run(2, "plan", "-i", op.fleet, "-o", plan); !strings.Contains(out, "Ethernet4: strip") {
+		t.Errorf("%s", out)
+	}
+	op.run(0, "apply", plan, "--soak", "50ms")
+	agent.await("that its chip measures", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneNative && live(s) })
+	op.run(0, "plan", "-i", op.fleet)
+	port := func(n int) map[string]string { return sw.Object(fmt.Sprintf("oid:0x100000000000%d", n)) }
+	if port(2)["SAI_PORT_ATTR_INT_METADATA"] != "5" || port(3)["SAI_PORT_ATTR_INT_DELETE"] != "true" || len(sw.Objects("SAI_OBJECT_TYPE_TAM_INT")) != 1 {
+		t.Errorf("%v, %v", port(2), port(3))
+	}
+	sw.Do("SAI_OBJECT_TYPE_PORT:oid:0x1000000000002", "set", "SAI_PORT_ATTR_INT_METADATA", "9")
+	agent.await("the repair", func(*api.Status) bool { return port(2)["SAI_PORT_ATTR_INT_METADATA"] == "5" })
+	agent.stopped(t)
+	op.run(0, "off", "-i", op.fleet, "--yes")
+	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || port(3)["SAI_PORT_ATTR_INT_DELETE"] != "false" || sw.Died() != nil {
+		t.Errorf("left: %v, %v, %v", left, port(3), sw.Died())
 	}
 }
