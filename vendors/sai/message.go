@@ -135,6 +135,9 @@ const mostValues = 64
 
 // enums is the message that asks which values of an enum the switch has for an attribute.
 func (n names) enums(switchID OID, t ObjectType, name string) ([]byte, error) {
+	if is := attribute(name); is == nil || len(Values[is.Type]) == 0 {
+		return nil, notSent("%q has no values of an enum", untrusted.Text(name, 60))
+	}
 	return n.query(cmdEnums, switchID, t, name, "LIST_SIZE", strconv.Itoa(mostValues))
 }
 

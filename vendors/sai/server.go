@@ -186,20 +186,32 @@ func (s *server) values(ctx context.Context, t ObjectType, name string) (list []
 	if err != nil {
 		return nil, false, unsupported(err)
 	}
+	if list, err = enumNumbers(fields); err != nil {
+		s.mq.Close()
+		return nil, false, fmt.Errorf("the values of %s: %w", name, err)
+	}
+	return list, true, nil
+}
+
+// enumNumbers reads an answer: numbers with a comma behind each, and how many they are.
+func enumNumbers(fields [][2]string) (list []int64, err error) {
 	is := map[string]string{}
 	for _, v := range fields {
 		is[v[0]] = v[1]
 	}
-	count, err := strconv.ParseUint(is["ENUM_COUNT"], 10, 16)
-	for text := range strings.SplitSeq(is["ENUM_CAPABILITIES"], ",") {
-		n, err := strconv.ParseInt(text, 10, 32)
-		if text != "" && err == nil && len(list) < mostValues {
-			list = append(list, n)
+	text := is["ENUM_CAPABILITIES"]
+	for one := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
+		n, e := strconv.ParseInt(one, 10, 32)
+		if text == "" {
+			break
 		}
+		if err = e; err != nil || len(list) == mostValues {
+			break
+		}
+		list = append(list, n)
 	}
-	if err != nil || count != uint64(len(list)) {
-		s.mq.Close()
-		return nil, false, fmt.Errorf("the values of %s: %w: %q of them: %q", name, errAnswer, untrusted.Text(is["ENUM_COUNT"], 20), untrusted.Text(is["ENUM_CAPABILITIES"], 60))
+	if count, e := strconv.ParseUint(is["ENUM_COUNT"], 10, 16); err != nil || e != nil || count != uint64(len(list)) {
+		return nil, fmt.Errorf("%w: %q are %q", errAnswer, untrusted.Text(text, 60), untrusted.Text(is["ENUM_COUNT"], 20))
 	}
-	return list, true, nil
+	return list, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,14 +140,19 @@ func TestNothingElseIsSent(t *testing.T) {
 	}
 	program := compiled(t, uec(t))
 	good := Changes(nil, program)
-	sent, refused := 0, 0
+	sent, refused, asked := 0, 0, 0
+	sw.AnswersEnums = true
 	for range 20_000 {
 		var err error
 		switch r.IntN(4) {
 		case 0:
 			_, err = s.get(t.Context(), types[r.IntN(len(types))], ids[r.IntN(len(ids))], pick(append(texts, switchTAM, portStrip, attrRanges)))
 		case 1:
-			_, _, err = s.can(t.Context(), types[r.IntN(len(types))], pick(append(texts, switchTAM, portStrip, attrRanges)))
+			if r.IntN(2) == 0 {
+				_, _, err = s.can(t.Context(), types[r.IntN(len(types))], pick(append(texts, switchTAM, portStrip, attrRanges)))
+			} else if _, _, err = s.values(t.Context(), types[r.IntN(len(types))], pick(append(texts, attrSignal, portStrip, attrSignal))); err == nil {
+				asked++
+			}
 		default:
 			op := good[r.IntN(len(good))]
 			o := &op.Object
@@ -184,7 +190,7 @@ func TestNothingElseIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sw.Died() != nil || sw.Starts() != 1 || sent < 500 || refused < 5000 {
+	if sw.Died() != nil || sw.Starts() != 1 || sent < 500 || refused < 5000 || asked < 20 {
 		t.Errorf("orchagent: %v; %d sent, %d refused", sw.Died(), sent, refused)
 	}
 	t.Logf("%d sent, %d refused", sent, refused)
@@ -299,6 +305,16 @@ func TestHostileServer(t *testing.T) {
 	for _, list := range []string{"", "1", "x:1", "-1:a", "2:a", "1:", "99999:a", "3:oid:0x1,oid:0x2"} {
 		if got, err := parseOIDs(list); !errors.Is(err, errAnswer) {
 			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+	for _, row := range [][2]string{{"8,9,", "3"}, {"8,9,", ""}, {"8,x,", "2"}, {"8,,9", "3"}, {"8,9,", "-2"}, {strings.Repeat("1,", mostValues+1), "65"}, {"99999999999,", "1"}, {",", "1"}} {
+		if got, err := enumNumbers([][2]string{{"ENUM_CAPABILITIES", row[0]}, {"ENUM_COUNT", row[1]}}); !errors.Is(err, errAnswer) {
+			t.Errorf("%q: %v, %v", row, got, err)
+		}
+	}
+	for text, want := range map[string]int{"8,9,": 2, "8,9": 2, "": 0, "7": 1} {
+		if got, err := enumNumbers([][2]string{{"ENUM_CAPABILITIES", text}, {"ENUM_COUNT", strconv.Itoa(want)}}); err != nil || len(got) != want {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	if got, err := parseOIDs("2:oid:0x3c000000000001,oid:0x3c000000000002"); err != nil || len(got) != 2 {
