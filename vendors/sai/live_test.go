@@ -164,6 +164,7 @@ func inputs(t *testing.T) []*Input {
 // TestLive makes each of three profiles, goes over to the next one, and takes the last away.
 func TestLive(t *testing.T) {
 	sw := newSwitch(t)
+	sw.AnswersEnums = true
 	all := inputs(t)
 	for _, in := range append(all, all[0]) {
 		l, want := liveOf(t, sw, in)

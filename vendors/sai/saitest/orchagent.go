@@ -52,7 +52,9 @@ type Switch struct {
 
 	before, after func(words []string) error
 
-	chip plane
+	chip    plane
+	stopped chan struct{}
+	once    sync.Once
 }
 
 // plane is what forwards frames as the objects say; nil: nothing does.
@@ -79,7 +81,7 @@ const SwitchID = 33 << 48
 // New starts a switch with ports of these names.
 func New(t testing.TB, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Enums: map[string][]string{}, t: t}
+	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Enums: map[string][]string{}, t: t, stopped: make(chan struct{})}
 	s.ports = ports
 	s.cold()
 	s.portsMade()
@@ -247,6 +249,7 @@ func (s *Switch) Kill() {
 // Stop ends orchagent, and waits for it.
 func (s *Switch) Stop() {
 	s.end(nil)
+	s.once.Do(func() { close(s.stopped) })
 	s.wg.Wait()
 }
 
@@ -321,7 +324,10 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 	}
 	s.writeRows()
 	defer s.wg.Go(func() {
-		time.Sleep(rowsBehind)
+		select {
+		case <-time.After(rowsBehind):
+		case <-s.stopped:
+		}
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		s.writeRows()
@@ -356,7 +362,7 @@ func (s *Switch) take(body []byte) ([]byte, error) {
 }
 
 // rowsBehind is how long syncd takes to write to ASIC_DB, at least, unless it is asked for something else.
-const rowsBehind = 5 * time.Millisecond
+const rowsBehind = 100 * time.Millisecond
 
 func (s *Switch) writeRows() {
 	s.mu.Lock()
