@@ -79,7 +79,13 @@ func (s *server) call(ctx context.Context, what string, body []byte, want string
 	if err := s.healthy(); err != nil {
 		return nil, err
 	}
-	if err := s.mq.Send(ctx, body); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+	// A caller that gives up here does not lose the connection, by which the answer is known.
+	sending, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.patience, errSilent)
+	defer cancel()
+	if err := s.mq.Send(sending, body); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", what, errLost, err)
 	}
 	s.waiting = true
