@@ -167,6 +167,7 @@ func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
+	f.Notes = append(f.Notes, "the intervals that the switch has: "+durations(c.Intervals))
 	return c.restrict(f, "its answer to the capability query does not have it"), nil
 }
 
@@ -340,10 +341,9 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	}
 	ports := portsOf(cmp.Or(want.Device, l.cfg.Device), want)
 	for i := range ports {
-		if ports[i].OID = v.ports[ports[i].Name]; ports[i].OID == 0 {
-			return nil, &vendors.PortError{Port: ports[i].Name, Err: errors.New("the switch has no such port (COUNTERS_DB " + portNamesMap + ")")}
-		}
+		ports[i].OID = v.ports[ports[i].Name]
 	}
+	ports = slices.DeleteFunc(ports, func(p Port) bool { return p.OID == 0 }) // see missing
 	in := Input{Profile: want.Measure, Interval: want.Measure.Interval, Switch: v.switchID, Foreign: l.foreign(v), Ports: ports, Caps: c}
 	p, _, err := Compile(&in)
 	if err != nil {
@@ -356,6 +356,17 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 		})
 	}
 	return p, nil
+}
+
+// missing are errors of a setup's ports that the switch does not have, as after a change of their breakout: the others are set up.
+func (v *view) missing(want *vendors.Setup) error {
+	var errs []error
+	for _, p := range want.Ports {
+		if v.ports[p.Port] == 0 {
+			errs = append(errs, &vendors.PortError{Port: p.Port, Err: errors.New(noSuchPort)})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Apply makes the switch's objects those of the setup, in an order in which each one refers to what is there.
@@ -380,7 +391,10 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	l.want = &want
-	return l.change(ctx, v, from, to, want)
+	if err := l.change(ctx, v, from, to, want); err != nil {
+		return err
+	}
+	return v.missing(&want)
 }
 
 // change leads from what there is to a program, and records each step before it is done.
@@ -479,7 +493,7 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 	if l.want == nil {
 		return res, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, of which the objects are made: call Apply with the profile first")}
 	}
-	_, s, err := l.read(ctx, nil)
+	v, s, err := l.read(ctx, nil)
 	if err != nil {
 		return res, err
 	}
@@ -487,22 +501,23 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 		// A reboot takes the record away, and the objects.
 		res.Restarted = true
 	}
-	damaged := s.Damaged != "" || s.TPID == 0 || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Damaged != "" })
+	missing := v.missing(l.want)
+	damaged := s.Damaged != "" || s.TPID == 0 || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Damaged != "" && v.ports[p.Port] != 0 })
 	if damaged {
-		if err := l.Apply(ctx, *l.want); err != nil {
+		if err := l.Apply(ctx, *l.want); err != nil && (missing == nil || err.Error() != missing.Error()) {
 			return res, err
 		}
 		if s.Damaged != "" {
 			res.NoteRepair("", tamObjects, s.Damaged)
 		}
 		for _, p := range s.Ports {
-			if p.Damaged != "" {
+			if p.Damaged != "" && v.ports[p.Port] != 0 {
 				res.NoteRepair(p.Port, tamObjects, p.Damaged)
 			}
 		}
 	}
 	res.Leased, res.ReadBack = true, vendors.ReadBackBefore
-	return res, nil
+	return res, missing
 }
 
 // Release does nothing: the chip's signal does not grow old.

@@ -169,7 +169,7 @@ func TestLive(t *testing.T) {
 	for _, in := range append(all, all[0]) {
 		l, want := liveOf(t, sw, in)
 		f, err := l.Probe(t.Context())
-		if err != nil || f.Update.Level != vlanrules.Degraded || f.Strip.Level != vlanrules.Full || len(f.Ports) != 6 {
+		if err != nil || f.Update.Level != vlanrules.Degraded || f.Strip.Level != vlanrules.Full || len(f.Ports) != 6 || !slices.Contains(f.Notes, "the intervals that the switch has: 64µs, 128µs, 256µs, 1ms") {
 			t.Fatalf("%+v, %v", f, err)
 		}
 		for range 2 { // the second time there is nothing to do
@@ -578,6 +578,49 @@ func TestLiveAsynchronous(t *testing.T) {
 	}
 	sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", "enable")
 	if err := l.Apply(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLivePorts has ports go and come back with other objects, as a change of their breakout does: the others are looked after all the time, the
+// error names those that are not there, and what comes back is set up.
+func TestLivePorts(t *testing.T) {
+	in := inputs(t)[1]
+	sw := newSwitch(t)
+	l, want := applied(t, sw, in)
+	names := func(err error) (out []string) {
+		vendors.EachPort(err, func(port string, _ error) { out = append(out, port) })
+		return out
+	}
+	set := func(port, name, value string) { sw.Do(PortObject.String()+":"+sw.PortID(port), "set", name, value) }
+	back := sw.TakePort("Ethernet3")
+	sw.Log()
+	for range 2 {
+		res, err := l.Update(t.Context(), nil, 0)
+		if !res.Leased || len(res.Repaired) > 0 || !slices.Equal(names(err), []string{"Ethernet3"}) || !strings.Contains(err.Error(), noSuchPort) {
+			t.Errorf("%+v, %v", res, err)
+		}
+	}
+	if log := sw.Log(); len(log) > 0 {
+		t.Errorf("sent: %q", log)
+	}
+	if s, err := l.Observe(t.Context()); err != nil || s.Ports[2].Damaged != noSuchPort || s.Damaged != "" || s.Ports[0].Damaged != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	set("Ethernet1", portLocator, "9")
+	res, err := l.Update(t.Context(), nil, 0)
+	if !res.Leased || len(res.Repaired) != 1 || res.Repaired[0].Port != "Ethernet1" || !slices.Equal(names(err), []string{"Ethernet3"}) || sw.Object(sw.PortID("Ethernet1"))[portLocator] != "1" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	other, _ := liveOf(t, sw, in) // another process begins
+	if err := other.Apply(t.Context(), want); !slices.Equal(names(err), []string{"Ethernet3"}) {
+		t.Error(err)
+	}
+	back()
+	if res, err := l.Update(t.Context(), nil, 0); err != nil || len(res.Repaired) != 1 || res.Repaired[0].Port != "Ethernet3" || sw.Object(sw.PortID("Ethernet3"))[portLocator] != "3" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if err := l.Remove(t.Context()); err != nil || sw.Object(sw.PortID("Ethernet3"))[portLocator] != "0" {
 		t.Error(err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 const (
 	asicState    = "ASIC_STATE:"
 	portNamesMap = "COUNTERS_PORT_NAME_MAP"
+
+	noSuchPort = "the switch has no such port (COUNTERS_DB " + portNamesMap + ")"
 )
 
 // view is what the switch has, by ASIC_DB, where syncd writes what SAI has carried out.
@@ -300,7 +302,7 @@ func (l *Live) setupWith(v *view) vendors.Setup {
 		p := &s.Ports[i]
 		switch id := v.ports[p.Port]; {
 		case id == 0:
-			p.Damaged = "the switch has no such port (COUNTERS_DB " + portNamesMap + ")"
+			p.Damaged = noSuchPort
 		case !recorded[id]:
 			p.Damaged = "its object is another one, " + id.String()
 		default:

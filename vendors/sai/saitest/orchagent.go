@@ -45,6 +45,7 @@ type Switch struct {
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
 	objects map[uint64]*object
+	portIDs map[string]uint64
 	next    uint64
 	died    error // why orchagent ended
 	starts  int
@@ -97,18 +98,47 @@ func (s *Switch) cold() {
 	for _, db := range []int{applDB, asicDB, countersDB} {
 		s.Redis.Do(db, "FLUSHDB")
 	}
-	s.late = nil
+	s.late, s.portIDs = nil, map[string]uint64{}
 	s.objects = map[uint64]*object{SwitchID: {"SAI_OBJECT_TYPE_SWITCH", map[string]string{"SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC": "4:64,128,256,1000"}}}
 	s.next = 1
 	s.show(SwitchID)
 	for i, name := range s.ports {
-		id := 1<<48 | uint64(i+2)
-		s.objects[id] = &object{"SAI_OBJECT_TYPE_PORT", map[string]string{"SAI_PORT_ATTR_SPEED": "100000"}}
-		s.Redis.Do(countersDB, "HSET", "COUNTERS_PORT_NAME_MAP", name, oid(id))
-		s.Redis.Do(applDB, "HSET", "PORT_TABLE:"+name, "admin_status", "up", "oper_status", "up", "speed", "400000")
-		s.show(id)
+		s.addPort(name, 1<<48|uint64(i+2))
 	}
 	s.program()
+}
+
+func (s *Switch) addPort(name string, id uint64) {
+	s.portIDs[name] = id
+	s.objects[id] = &object{"SAI_OBJECT_TYPE_PORT", map[string]string{"SAI_PORT_ATTR_SPEED": "100000"}}
+	s.Redis.Do(countersDB, "HSET", "COUNTERS_PORT_NAME_MAP", name, oid(id))
+	s.Redis.Do(applDB, "HSET", "PORT_TABLE:"+name, "admin_status", "up", "oper_status", "up", "speed", "400000")
+	s.show(id)
+}
+
+// TakePort takes a port away, as a change of its breakout does, and returns what brings it back: with another object.
+func (s *Switch) TakePort(name string) (back func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.portIDs[name]
+	delete(s.objects, id)
+	delete(s.portIDs, name)
+	s.Redis.Do(asicDB, "DEL", "ASIC_STATE:SAI_OBJECT_TYPE_PORT:"+oid(id))
+	s.Redis.Do(countersDB, "HDEL", "COUNTERS_PORT_NAME_MAP", name)
+	s.Redis.Do(applDB, "DEL", "PORT_TABLE:"+name)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.addPort(name, id+1<<12)
+		s.program()
+	}
+}
+
+// PortID is the object of a port.
+func (s *Switch) PortID(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return oid(s.portIDs[name])
 }
 
 func (s *Switch) portsMade() { s.Redis.Do(applDB, "HSET", "PORT_TABLE:PortInitDone", "lanes", "0") }

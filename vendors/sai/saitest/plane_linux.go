@@ -74,8 +74,11 @@ func (p *Plane) follow(s *Switch) error {
 	setup.TPID, setup.WideTPID, setup.Measure, setup.Profile = prof.TPID, prof.WideTPID, prof, prof.Hash()
 	setup.Signals = slices.Sorted(maps.Keys(prof.Signals))
 	var updates []vendors.PortUpdate
-	for i, name := range s.ports {
-		values := s.values(1<<48 | uint64(i+2))
+	for _, name := range s.ports {
+		values := s.values(s.portIDs[name])
+		if values == nil {
+			continue
+		}
 		if values["SAI_PORT_ATTR_INT_DELETE"] == "true" {
 			setup.Ports = append(setup.Ports, vendors.PortSetup{Port: name, Action: vlanrules.Strip})
 			continue
