@@ -14,6 +14,18 @@
 // The option has the kind of the fleet file, a length as RFC 9293 counts it, ExID 0xC516 where the kind is one
 // for experiments (RFC 6994), and in all but SYNs the tag's two bytes behind its TPID.
 //
+// # Congestion control
+//
+// Where the fleet file has control: csig, csig_reflect hands a connection over at its first valid signal: to a control
+// of struct_ops, which is in control.bpf.c, by TCP_CONGESTION, with the previous one's name kept. That control is cubic
+// by the kernel's own functions. Beside it a share of the room that the signal shows is taken: at a
+// connection's start and after it was idle (draft-00 §8.1.3), and later once in the time that its effect needs to be in
+// the signal (§8.1.2). Room that did not make the connection faster is not taken again for a while, so a
+// reflector that lies brings it one share now and then.
+//
+// The control gives a connection back by itself when no signal has come for a second. So it does when csig is gone,
+// whose struct_ops link goes with it: the kernel keeps the programs for as long as a socket is under them.
+//
 // # What keeps connections alive
 //
 // A host removes tags of frames that come in as long as csig runs there; without csig the kernel drops them, and
