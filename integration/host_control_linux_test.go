@@ -526,26 +526,6 @@ func TestLongHostControlGoodput(t *testing.T) {
 	})
 }
 
-// TestHostControlLies has tags lie about a cable whose queue is so long that nothing is lost: what was taken did not make
-// the connection faster, and is not taken again for a while.
-func TestHostControlLies(t *testing.T) {
-	t.Parallel()
-	b := newSlowTCPBed(t, 10*time.Millisecond)
-	b.giveRoom()
-	b.takeControl()
-	b.lie()
-	exits(t, 0, b.s1.Command("tc", "qdisc", "replace", "dev", "up", "root", "tbf", "rate", "20mbit", "burst", "20k", "latency", "4s"))
-	b.serve(b.h2, 5201)
-	b.start(b.h1)
-	b.start(b.h2)
-	send(b.dialUnder(b.h1, "10.0.0.2:5201", "cubic"))
-	s := b.await(b.h1, "what it took did not come through", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Undelivered > 0 })
-	if f := &s.Flows[0]; f.Jumps+f.Ramps > f.Undelivered+3 {
-		t.Errorf("%+v", *f)
-	}
-	b.under(b.h1, 1, "csig", "the signal comes")
-}
-
 // TestLongHostControlLies has a connection whose tags lie share the cable with one of cubic, in turns with two of cubic.
 func TestLongHostControlLies(t *testing.T) {
 	b := newSlowTCPBed(t, 10*time.Millisecond)

@@ -221,7 +221,7 @@ inline_fn void measure(struct sock *sk, struct control *c, struct tcp_sock *tp, 
 		return;
 	u64 rate = (u64)(tp->delivered - c->delivered) * tp->mss_cache * 1000000 / (lasted / 1000 ? lasted / 1000 : 1);
 	if (c->took) {
-		if (rate < c->rate + c->took / 4)
+		if (rate < c->rate + c->took / 4 && uses_window(tp))
 			hold(c, now);
 		else
 			c->held = 0;
