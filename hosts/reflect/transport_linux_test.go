@@ -89,6 +89,13 @@ func TestReflection(t *testing.T) {
 			if err != nil || !bytes.Equal(b[:n], []byte(row.answer+"answer")) {
 				t.Errorf("%q, %v", b[:n], err)
 			}
+			// The first one asked for a tag, to find out; the next one does where reflections come.
+			if err := end.Send(from, []byte("again")); err != nil {
+				t.Fatal(err)
+			}
+			if asks := end.asks; (asks != 0) != (len(row.learned) > 0) {
+				t.Errorf("after %d reflections the priority is %d", len(row.learned), asks)
+			}
 		})
 	}
 }
