@@ -46,14 +46,25 @@ func of(s *tcp.Status, remote string) *tcp.Flow {
 	return nil
 }
 
-// untaggedAfter counts the segments with data, from the first with a tag on, that have none; each is a frame while the sender merges none.
-func untaggedAfter(all []tcpPacket, port uint16) (tagged, untagged int) {
-	for i := range all {
-		switch p := &all[i]; {
-		case p.dport != port || p.payload == 0:
+// untaggedAfter counts the segments with data that arrived at the server of a port: those with a tag, and behind the first of them
+// those without though a reflection had come to the sender in the half of the time for which it has tags leave.
+func untaggedAfter(atServer, atSender []tcpPacket, port uint16) (tagged, untagged int) {
+	var reflected time.Time
+	next := 0
+	for i := range atServer {
+		p := &atServer[i]
+		if p.dport != port || p.payload == 0 {
+			continue
+		}
+		for ; next < len(atSender) && atSender[next].at.Before(p.at); next++ {
+			if q := &atSender[next]; q.sport == port && len(q.csig) == 4 {
+				reflected = q.at
+			}
+		}
+		switch {
 		case p.tag:
 			tagged++
-		case tagged > 0:
+		case tagged > 0 && p.at.Sub(reflected) < 100*time.Millisecond:
 			untagged++
 		}
 	}
@@ -71,7 +82,7 @@ func TestHostTCPReloads(t *testing.T) {
 	b.start(b.h2)
 	b.serve(b.h2, 5201)
 	b.serve(b.h2, 5202)
-	at2 := b.watch(b.h2)
+	at1, at2 := b.watch(b.h1), b.watch(b.h2)
 	first := b.dial(b.h1, one)
 	paused := new(atomic.Bool)
 	go func() { // little and often: no queue, so that reflections never pause
@@ -101,7 +112,7 @@ func TestHostTCPReloads(t *testing.T) {
 	if s.Counts.Connections != 2 || s.Counts.Tagged < before.Counts.Tagged {
 		t.Errorf("counts began again: %+v, then %+v", before.Counts, s.Counts)
 	}
-	if tagged, untagged := untaggedAfter(at2(), 5201); untagged > 0 {
+	if tagged, untagged := untaggedAfter(at2(), at1(), 5201); untagged > 0 {
 		t.Errorf("%d segments have a tag, and then %d none", tagged, untagged)
 	}
 
@@ -204,7 +215,7 @@ func TestHostTCPPinned(t *testing.T) {
 	}
 	b.start(b.h2)
 	b.serve(b.h2, 5201)
-	at2 := b.watch(b.h2)
+	at1, at2 := b.watch(b.h1), b.watch(b.h2)
 	b.start(b.h1)
 	dir, err := os.Open(group)
 	if err != nil {
@@ -250,7 +261,7 @@ func TestHostTCPPinned(t *testing.T) {
 	b.change(b.h1, "tcp: {to: [10.0.0.0/24], control", "tcp: {to: [10.0.0.0/24], ports: [5201], control")
 	b.logs(b.h1, "fleet file reloaded", 1)
 	tagged("the connection has tags after a reload", tags)
-	if tagged, untagged := untaggedAfter(at2(), 5201); untagged > 0 || tagged == 0 {
+	if tagged, untagged := untaggedAfter(at2(), at1(), 5201); untagged > 0 || tagged == 0 {
 		t.Errorf("%d segments have a tag, and then %d none", tagged, untagged)
 	}
 	// A part of what was left is removed.
