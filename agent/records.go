@@ -135,6 +135,9 @@ type cycleRecord struct {
 
 // rememberLocked takes a cycle into the records of all ports.
 func (a *Agent) rememberLocked(c *cycleRecord) {
+	if a.unaided() {
+		c.lease = time.Time{}
+	}
 	for i := range a.ports {
 		p := &a.ports[i]
 		o, refused := outcome{state: p.state, code: p.code, failed: c.failure != ""}, ""

@@ -135,9 +135,15 @@ func TestSAIElsewhere(t *testing.T) {
 	if out := op.run(2, "plan", "-i", op.fleet, "-o", plan); !strings.Contains(out, "Ethernet4: strip") {
 		t.Errorf("%s", out)
 	}
+	if out := op.run(2, "plan", "-i", op.fleet, "--commands"); !strings.Contains(out, "|c|SAI_OBJECT_TYPE_TAM_INT:") || !strings.Contains(out, "|s|SAI_OBJECT_TYPE_PORT:Ethernet4|SAI_PORT_ATTR_INT_DELETE=true") {
+		t.Errorf("%s", out)
+	}
 	op.run(0, "apply", plan, "--soak", "50ms")
 	agent.await("that its chip measures", func(s *api.Status) bool { return s.DataPlane == api.DataPlaneNative && live(s) })
 	op.run(0, "plan", "-i", op.fleet)
+	if out := op.run(0, "status", "--check", "--socket", filepath.Join(op.dir, "leaf-1.sock")); !strings.Contains(out, "1 live, 1 strip") {
+		t.Errorf("%s", out)
+	}
 	port := func(n int) map[string]string { return sw.Object(fmt.Sprintf("oid:0x100000000000%d", n)) }
 	if port(2)["SAI_PORT_ATTR_INT_METADATA"] != "5" || port(3)["SAI_PORT_ATTR_INT_DELETE"] != "true" || len(sw.Objects("SAI_OBJECT_TYPE_TAM_INT")) != 1 {
 		t.Errorf("%v, %v", port(2), port(3))

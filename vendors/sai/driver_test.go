@@ -226,3 +226,34 @@ func FuzzPlayed(f *testing.F) {
 		}
 	})
 }
+
+// TestLiveCalls prints what the agent of a switch that csig reaches has orchagent do, from nothing, from another locator's profile, and away.
+func TestLiveCalls(t *testing.T) {
+	in := wide(t)
+	measure := *in.Profile
+	measure.Interval = in.Interval
+	dev := &inventory.Device{Name: "leaf1", Platform: "sai"}
+	want := vendors.Setup{TPID: in.Profile.TPID, WideTPID: in.Profile.WideTPID, Layout: in.Profile.Layout, OnStale: inventory.Conservative, Profile: in.Profile.Hash(), Measure: &measure, Signals: in.signals()}
+	for _, p := range in.Ports {
+		dev.Ports = append(dev.Ports, inventory.Port{Name: p.Name, LM: p.LM})
+		want.Ports = append(want.Ports, vendors.PortSetup{Port: p.Name, Action: p.Action})
+	}
+	text, err := Commands(dev, vendors.Setup{}, want)
+	for _, line := range []string{"|c|SAI_OBJECT_TYPE_TAM_INT:", "|s|SAI_OBJECT_TYPE_PORT:Ethernet5|SAI_PORT_ATTR_INT_DELETE=true", "|s|SAI_OBJECT_TYPE_PORT:Ethernet2|SAI_PORT_ATTR_INT_METADATA=2", "# calls that csig agent has orchagent make"} {
+		if err != nil || strings.Count(string(text), line) == 0 {
+			t.Errorf("no %s: %v\n%s", line, err, text)
+		}
+	}
+	have := *want.Wanted()
+	have.Measure, have.Ports = nil, have.Ports[:1] // as a device has it
+	if text, err = Commands(dev, have, want); err != nil || strings.Contains(string(text), "|c|") || !strings.Contains(string(text), "PORT:Ethernet2|") || strings.Contains(string(text), "PORT:Ethernet1|") {
+		t.Errorf("two ports more: %v\n%s", err, text)
+	}
+	have.Profile = "another"
+	if text, err = Commands(dev, have, want); err != nil || !strings.Contains(string(text), "of another profile") || !strings.Contains(string(text), "|c|") {
+		t.Errorf("from another profile: %v\n%s", err, text)
+	}
+	if text, err = Commands(dev, have, vendors.Setup{}); err != nil || !strings.Contains(string(text), "CSIG_SAI_TABLE") {
+		t.Errorf("away: %v\n%s", err, text)
+	}
+}

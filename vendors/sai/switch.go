@@ -1,6 +1,8 @@
 package sai
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -135,8 +138,11 @@ func Refuse(device *inventory.Device, want vendors.Setup) error {
 }
 
 // Commands is the recording that leads from one setup to another: from what was played,
-// where that made the first.
+// where that made the first. Of a switch that csig reaches it is what the agent has orchagent do.
 func Commands(device *inventory.Device, have, want vendors.Setup) ([]byte, error) {
+	if !ByHand(device) {
+		return liveCalls(device, have, want)
+	}
 	s, err := objectsOf(device)
 	if err != nil {
 		return nil, err
@@ -180,4 +186,40 @@ func heading(want *vendors.Setup, degraded vlanrules.Verdict) ([]byte, error) {
 		out = append(out, comment("degraded: "+degraded.Reason)...)
 	}
 	return out, err
+}
+
+// liveCalls are those of an agent, in the form of a recording. Ports stand there by their names, and csig's objects by IDs in
+// whose place the switch gives its own.
+func liveCalls(device *inventory.Device, have, want vendors.Setup) ([]byte, error) {
+	keys := &Keys{Capabilities: &CapabilitiesKeys{Tags: []string{"compact", "wide"}, Timers: 1, DBit: string(DBitSets), Strip: true, Locator: true}}
+	for _, sig := range quantize.Signals {
+		keys.Capabilities.Signals = append(keys.Capabilities.Signals, sig.String())
+	}
+	if want.Measure != nil {
+		keys.Capabilities.Intervals = append(keys.Capabilities.Intervals, cmp.Or(device.Interval, want.Measure.Interval))
+	}
+	var names []string
+	for _, s := range []*vendors.Setup{&have, &want} {
+		for _, p := range s.Ports {
+			if !slices.Contains(names, p.Port) {
+				names = append(names, p.Port)
+				keys.Ports = append(keys.Ports, PortKeys{Name: p.Port, OID: (OID(PortObject)<<48 | OID(len(names))).String()})
+			}
+		}
+	}
+	s := &objects{device, keys}
+	out := comment("calls that csig agent has orchagent make: csig plan shows what differs, and a switch gives the objects IDs of its own")
+	text, err := s.commands(have, want)
+	if errors.Is(err, errUnknownProfile) && !want.Nothing() && want.Measure != nil { // of what is there
+		out = append(out, comment("what is there is of another profile: the agent changes what differs, and removes the rest")...)
+		text, err = s.commands(vendors.Setup{}, want)
+	}
+	if errors.Is(err, errUnknownProfile) {
+		return append(out, comment("the agent removes what its record on the switch has (STATE_DB CSIG_SAI_TABLE)")...), nil
+	}
+	for i, name := range names {
+		id := keys.Ports[i].OID
+		text = bytes.ReplaceAll(text, []byte(PortObject.String()+":"+id+"|"), []byte(PortObject.String()+":"+untrusted.Text(name, 255)+"|"))
+	}
+	return append(out, text...), err
 }
