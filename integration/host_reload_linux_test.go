@@ -173,8 +173,11 @@ func TestHostControlReloads(t *testing.T) {
 	tags := s.Flows[0].Tags
 	b.change(b.h1, "tcp: {to: [10.0.0.0/24], control", "tcp: {to: [10.0.0.0/24], ports: [5201], control")
 	b.logs(b.h1, "fleet file reloaded", 1)
-	s = b.await(b.h1, "it goes on", func(s *tcp.Status) bool { return len(s.Flows) == 1 && s.Flows[0].Tags > tags+100 })
-	if s.Control.Counts.Given != 1 || s.Flows[0].Control != tcp.ControlCSIG || control(t, c) != s.Control.Name {
+	s = b.await(b.h1, "it goes on", func(s *tcp.Status) bool {
+		return len(s.Flows) == 1 && s.Flows[0].Tags > tags+100 && s.Flows[0].Control == tcp.ControlCSIG
+	})
+	// An agent that was late made the port stale: that is another matter.
+	if n := s.Control.Counts; n.Given-n.Stale != 1 || n.Stopped != 0 || control(t, c) != s.Control.Name {
 		t.Errorf("%+v, %+v", s.Control, s.Flows)
 	}
 	// Other shares are another control: it has connections to come, and those that are open stay with the former.
@@ -184,7 +187,7 @@ func TestHostControlReloads(t *testing.T) {
 	another := b.dialUnder(b.h1, "10.0.0.2:5201", "reno")
 	send(another)
 	s = b.under(b.h1, 2, tcp.ControlCSIG, "the signal comes")
-	if s.Control.Counts.Given != 2 || s.Control.Jump != "1/16" {
+	if n := s.Control.Counts; n.Given-n.Stale != 2 || s.Control.Jump != "1/16" {
 		t.Errorf("%+v", s.Control)
 	}
 	b.change(b.h1, ", control: csig, jump: 1/16", "")
