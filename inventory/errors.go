@@ -89,14 +89,28 @@ type position struct{ line, col int }
 
 // source is the text being read, for positions and snippets.
 type source struct {
+	fileFormat
 	name   string
 	number int // in the order of reading
 	lines  []string
 	cuts   func() []int // hideSecrets of the lines, once one is shown
 }
 
-func newSource(name, text string) source {
-	s := source{name: name, lines: strings.Split(text, "\n")}
+// fileFormat is what a file is to be.
+type fileFormat struct {
+	called string
+	format string // that it names, e.g. csig.fleet/v1
+}
+
+var fleetFile = fileFormat{"fleet file", Format}
+
+// prefix is the format without its version.
+func (f fileFormat) prefix() string { return f.format[:strings.LastIndexByte(f.format, 'v')] }
+
+func (f fileFormat) begin() string { return `start with "format: ` + f.format + `"` }
+
+func newSource(name, text string, of fileFormat) source {
+	s := source{fileFormat: of, name: name, lines: strings.Split(text, "\n")}
 	s.cuts = sync.OnceValue(func() []int { return hideSecrets(s.lines) })
 	return s
 }

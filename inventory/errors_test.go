@@ -10,7 +10,7 @@ func TestErrorAt(t *testing.T) {
 	for range 30 {
 		long += "0123456789"
 	}
-	src := newSource("a.yaml", "format: é\n\tx\x1b\n"+long+"\n")
+	src := newSource("a.yaml", "format: é\n\tx\x1b\n"+long+"\n", fleetFile)
 	rows := []struct {
 		name string
 		at   position

@@ -140,6 +140,8 @@ func namedKind(is, argument string) *kind {
 		return checkedKind(speedForm, parseSpeed, func(w *writer, v reflect.Value) {
 			w.out = append(w.out, FormatSpeed(v.Uint())...)
 		})
+	case "bytes":
+		return checkedKind(func() *schema { return textForm(`^[0-9]+[kMG]?$`) }, parseBytes, writeNumber)
 	case "margin":
 		return checkedKind(func() *schema { return textForm(`^[0-9]`) }, parseMargin, func(w *writer, v reflect.Value) {
 			w.plain(valueText(quantize.MinABWC, v.Uint()))

@@ -239,7 +239,7 @@ func (c *compiler) file(name string, ancestors []int, depth int) (again int, err
 		return again, err
 	}
 	number := len(c.sources)
-	src, text, failure := prepare(name, data)
+	src, text, failure := prepare(name, data, fleetFile)
 	src.number = number
 	c.sources = append(c.sources, src)
 	c.origins.files = append(c.origins.files, name)

@@ -59,29 +59,29 @@ func parseYAML(src source, text string) (root ast.Node, failure *Error) {
 	}
 	switch {
 	case len(docs) == 0:
-		return nil, src.errorAt(position{1, 1}, `start with "format: csig.fleet/v1"`, "the file is empty")
+		return nil, src.errorAt(position{1, 1}, src.begin(), "the file is empty")
 	case len(docs) > 1:
-		return nil, src.errorAt(place(docs[1]), `remove what follows "---"`, "a fleet file holds one YAML document")
+		return nil, src.errorAt(place(docs[1]), `remove what follows "---"`, "a "+src.called+" holds one YAML document")
 	}
 	return docs[0], nil
 }
 
 // prepare checks the bytes of a file and gives every line the same end, which
 // the library's line numbers need.
-func prepare(name string, data []byte) (source, string, *Error) {
+func prepare(name string, data []byte, of fileFormat) (source, string, *Error) {
 	tooLong := func(n, most int) (source, string, *Error) {
-		src := newSource(name, "")
-		return src, "", src.errorAt(position{1, 1}, "split it, and include the parts", fmt.Sprintf("the file is %d bytes long, a fleet file has at most %d", n, most))
+		src := newSource(name, "", of)
+		return src, "", src.errorAt(position{1, 1}, "split it, and include the parts", fmt.Sprintf("the file is %d bytes long, a %s has at most %d", n, of.called, most))
 	}
 	if len(data) > maxWhole {
 		return tooLong(len(data), maxWhole)
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	if strings.TrimSpace(text) != "" && !strings.Contains(text, formatPrefix) {
+	if strings.TrimSpace(text) != "" && !strings.Contains(text, of.prefix()) {
 		// Not even its first line is shown: it may be /etc/shadow.
-		src := newSource(name, "")
-		failure := src.errorAt(position{1, 1}, `start with "format: `+Format+`"`, "this is no fleet file: it names no format")
+		src := newSource(name, "", of)
+		failure := src.errorAt(position{1, 1}, of.begin(), "this is no "+of.called+": it names no format")
 		if broken := brokenYAML(name, text); broken != nil {
 			failure, broken.Hint = broken, cmp.Or(broken.Hint, failure.Hint)
 			failure.Msg += "; and no format is named"
@@ -89,7 +89,7 @@ func prepare(name string, data []byte) (source, string, *Error) {
 		failure.Snippet = ""
 		return src, "", failure
 	}
-	src := newSource(name, text)
+	src := newSource(name, text, of)
 	for n, line := range src.lines {
 		if !utf8.ValidString(line) {
 			col := 1
@@ -117,7 +117,7 @@ func brokenYAML(name, text string) *Error {
 	if len(text) > MaxFileSize || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }) {
 		return nil
 	}
-	if _, failure := parseYAML(newSource(name, text), text); failure != nil && strings.HasPrefix(failure.Msg, syntaxPrefix) {
+	if _, failure := parseYAML(newSource(name, text, fleetFile), text); failure != nil && strings.HasPrefix(failure.Msg, syntaxPrefix) {
 		return failure
 	}
 	return nil
@@ -236,7 +236,7 @@ func checkShape(src source, tokens token.Tokens) *Error {
 			continue
 		}
 		if s.another(t) {
-			return src.errorAt(tokenPlace(t), `remove what follows "---"`, "a fleet file holds one YAML document")
+			return src.errorAt(tokenPlace(t), `remove what follows "---"`, "a "+src.called+" holds one YAML document")
 		}
 		keys := s.step(t)
 		var problem string

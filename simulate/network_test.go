@@ -13,13 +13,6 @@ import (
 
 const us = cc.Second / 1_000_000
 
-// fixed is a window that stays.
-type fixed struct{ bytes uint64 }
-
-func (f *fixed) ack(uint64, uint64, []cc.Hop) {}
-func (f *fixed) window() uint64               { return f.bytes }
-func (f *fixed) rate() float64                { return math.Inf(1) }
-
 // star is a network of hosts around one switch.
 func star(hosts int, rate uint64, delay int64, limit uint64) *Network {
 	n := newNetwork(1000, 48, 0)
@@ -78,7 +71,7 @@ func TestOneFlow(t *testing.T) {
 	t.Parallel()
 	for _, size := range []uint64{1, 1000, 1100, 2_000_000} {
 		n := star(2, 100e9, us, 0)
-		n.starFlow(0, 1, size, 0, &fixed{math.MaxUint64})
+		n.starFlow(0, 1, size, 0, constant(math.MaxUint64))
 		if err := n.Run(math.MaxInt64); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +103,7 @@ func TestMD1(t *testing.T) {
 	for range packets {
 		at += r.ExpFloat64() * float64(service) / load
 		h := n.addHost(n.addLink(1e15, 0, 0)) // of its own: it waits nowhere else
-		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: []int32{n.hosts[h].link, out}, back: []int32{back}, control: &fixed{1000}})
+		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: []int32{n.hosts[h].link, out}, back: []int32{back}, control: constant(1000)})
 	}
 	if err := n.Run(math.MaxInt64); err != nil {
 		t.Fatal(err)
@@ -129,19 +122,12 @@ func TestMD1(t *testing.T) {
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	n := star(3, 100e9, us, 3000)
-	n.starFlow(0, 2, 100_000, 0, &fixed{math.MaxUint64})
-	n.starFlow(1, 2, 100_000, 0, &fixed{math.MaxUint64})
+	n.starFlow(0, 2, 100_000, 0, constant(math.MaxUint64))
+	n.starFlow(1, 2, 100_000, 0, constant(math.MaxUint64))
 	if err := n.Run(math.MaxInt64); err == nil || !strings.Contains(err.Error(), "flow 0 (host 0 to 2, ") {
 		t.Errorf("flows that have lost packets end with %v", err)
 	}
 }
-
-// hpcc is HPCC++ with telemetry of each hop.
-type hpcc struct{ cc.HPCC }
-
-func (h *hpcc) ack(seq, next uint64, path []cc.Hop) { h.Ack(seq, next, path) }
-func (h *hpcc) window() uint64                      { return h.Window() }
-func (h *hpcc) rate() float64                       { return h.Rate() }
 
 // TestHPCCIncast: of 15 flows at one port all end, none loses a packet, and the queue is that of the first round trip alone.
 func TestHPCCIncast(t *testing.T) {
@@ -150,7 +136,7 @@ func TestHPCCIncast(t *testing.T) {
 		n := star(16, 100e9, us, 0)
 		n.perHop = 32
 		for i := range int32(15) {
-			var c controller = &fixed{math.MaxUint64}
+			var c controller = constant(math.MaxUint64)
 			if control {
 				h := &hpcc{}
 				p := cc.DefaultHPCC(100e9, 5*us, 15)
@@ -187,7 +173,7 @@ func BenchmarkEvents(b *testing.B) {
 	for b.Loop() {
 		n := star(64, 100e9, us, 0)
 		for i := range int32(64) {
-			n.starFlow(i, (i+1)%64, 2_000_000, 0, &fixed{100_000})
+			n.starFlow(i, (i+1)%64, 2_000_000, 0, constant(100_000))
 		}
 		if err := n.Run(math.MaxInt64); err != nil {
 			b.Fatal(err)

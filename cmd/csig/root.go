@@ -40,7 +40,7 @@ tag of passing frames, so that receivers learn their path's bottleneck.`,
 		cmd.Args = noArgs
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newApply(), newAssess(), newCounters(), newHost(), newInventory(), newJournals(), newMesh(), newOff(), newPlan(), newPlatforms(), newProbe(), newQualify(), newRollback(), newRules(), newTag(), newWhy())
+	root.AddCommand(newApply(), newAssess(), newCounters(), newHost(), newInventory(), newJournals(), newMesh(), newOff(), newPlan(), newPlatforms(), newProbe(), newQualify(), newRollback(), newRules(), newSimulate(), newTag(), newWhy())
 	root.SetHelpCommand(helpCommand())
 	strictCompletion(root)
 	completeFlags(root)

@@ -1,0 +1,106 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+const head = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 100G, delay: 1us}}\n"
+
+// TestScenarioMistakes: each mistake is named with its place and what to write.
+func TestScenarioMistakes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                        "s.yaml:1:1: the file is empty",
+		"format: csig.fleet/v1\n": "s.yaml:1:1: this is no scenario: it names no format",
+		head:                      `s.yaml:1:1: scenario: "flows" is missing`,
+		head + "flows: [{from: 0, to: 4, size: 1}]":                                  "s.yaml:3:8: scenario: flow 1 is from 0 to 4, and there are 4 hosts",
+		head + "flows: [{from: 0-2, to: 1, size: 1}]":                                "s.yaml:3:25: scenario: flows: host 1 sends to itself",
+		head + "flows: [{from: 2-0, to: 1, size: 1}]":                                `s.yaml:3:16: scenario: flows: "2-0" is neither a host nor a range of hosts`,
+		head + "flows: [{from: 0, to: 1, size: 0}]":                                  `s.yaml:3:32: scenario: flows: size: "0" is not a number of bytes`,
+		head + "flows: [{from: 0, to: 1, size: 1, at: 2h}]":                          "s.yaml:3:39: scenario: flows: at: ",
+		head + "control: {kind: window}\nflows: [{from: 0, to: 1, size: 1}]":         "s.yaml:3:11: scenario: control: a constant window needs its size",
+		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":           "s.yaml:3:11: scenario: control: it is of kind window",
+		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]": "s.yaml:2:11: scenario: it has no network",
+	} {
+		_, err := ParseScenario("s.yaml", []byte(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func simulation(t *testing.T, text string) *Simulation {
+	t.Helper()
+	s, err := ParseScenario("s.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func run(t *testing.T, text string) *Result {
+	t.Helper()
+	r, err := simulation(t, text).Run(t.Context(), func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestAlone: the slowdown of a flow that has the network for itself, and all of it, is 1, and under HPCC++ it is what eta leaves.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	const flows = "flows: [{from: 0, to: 1, size: 2M}]\n"
+	if r := run(t, head+"control: {kind: window, window: 1G}\n"+flows); r.Flows[0].Slowdown < 0.9999 || r.Flows[0].Slowdown > 1.0001 {
+		t.Errorf("with an endless window the slowdown is %v", r.Flows[0].Slowdown)
+	}
+	if r := run(t, head+"packets: {telemetry: ifa}\n"+flows); r.Flows[0].Slowdown < 1 || r.Flows[0].Slowdown > 1.1 || r.Queue > 3*1080 {
+		t.Errorf("under HPCC++ the slowdown is %v, and the longest queue has %d bytes", r.Flows[0].Slowdown, r.Queue)
+	}
+}
+
+// TestExample: the control matters, and the same scenario comes out the same.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../examples/incast.scenario.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, again := run(t, string(text)), run(t, string(text))
+	a, _ := json.Marshal(first)
+	b, _ := json.Marshal(again)
+	if !bytes.Equal(a, b) {
+		t.Error("it came out differently")
+	}
+	other := run(t, strings.Replace(string(text), "kind: hpcc, flows: 15", "kind: window, window: 2M", 1))
+	if first.Ended != 15 || other.Ended != 15 || other.Queue < 10*first.Queue {
+		t.Errorf("the longest queue has %d bytes under HPCC++, and %d with windows that do not end", first.Queue, other.Queue)
+	}
+}
+
+// TestPartial: what was simulated until it is ended is there.
+func TestPartial(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	r, err := simulation(t, head+"flows: [{from: 0, to: 1, size: 1k}, {from: 0, to: 1, size: 100M}]\n").Run(ctx, func(ended, _ int) {
+		if ended == 1 {
+			end()
+		}
+	})
+	if err != nil || !r.Partial || r.Ended != 1 || r.Flows[0].TookNS == 0 || r.Flows[1].TookNS != 0 || r.Flows[1].Moved == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "Partial: ") || !strings.Contains(text.String(), "not ended") {
+		t.Errorf("%s, %v", text.String(), err)
+	}
+}
