@@ -71,7 +71,7 @@ func TestAlone(t *testing.T) {
 // TestExample: the control matters, and the same scenario comes out the same.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../examples/incast.scenario.yaml")
+	text, err := os.ReadFile("../examples/scenarios/incast.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -281,7 +281,7 @@ func rulesJSON(t *testing.T, of int) {
 							"rules", "explain", "--json", "--layout", layout, "--signal", signal,
 							"--from", fmt.Sprint(ch[0]), "--bucket", fmt.Sprint(ch[1]), "--from-lm", fmt.Sprint(ch[2]), "--lm", fmt.Sprint(ch[3]),
 						}, table...)
-						if why := simulate(&states, g, args, ch); why != "" {
+						if why := play(&states, g, args, ch); why != "" {
 							t.Fatalf("csig %s: %s", strings.Join(args, " "), why)
 						}
 					}
@@ -292,7 +292,7 @@ func rulesJSON(t *testing.T, of int) {
 }
 
 // simulate runs the command and returns what is wrong with its rules, or "".
-func simulate(states *[2]simTable, g simSignal, args []string, ch [4]int) string {
+func play(states *[2]simTable, g simSignal, args []string, ch [4]int) string {
 	cmd, out := newRoot(), new(bytes.Buffer)
 	cmd.SetArgs(args)
 	cmd.SetOut(out)

@@ -26,8 +26,8 @@ func newSimulate() *cobra.Command {
 		Long: `Simulate flows through a network, packet by packet, under a congestion control: how
 long each takes, how long queues get, what is dropped. The same scenario comes out the
 same on every machine. Ctrl-C prints what there is until then.`,
-		Example: `  csig simulate examples/incast.scenario.yaml
-  csig simulate examples/incast.scenario.yaml --json`,
+		Example: `  csig simulate incast.yaml
+  csig simulate incast.yaml --json`,
 		Args: oneArg("SCENARIO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			most, err := inventory.ParseBytes(memory)

@@ -118,7 +118,7 @@ func TestTextFlagsAreCompleted(t *testing.T) {
 	}
 	free := map[string]string{
 		"device": "a name of the fleet file", "dst": "an address", "interface": "a name", "note": "a sentence", "tpid": "a number", "wide-tpid": "a number",
-		"vlan": "numbers", "socket": "a path that the agent chose", "host-signals": "a path that csig host run chose", "pin": "a new directory", "socket-group": "a name or a number", "listen": "an address", "metrics": "an address", "sflow": "an address", "routed": "two addresses", "output": "a new file",
+		"vlan": "numbers", "socket": "a path that the agent chose", "host-signals": "a path that csig host run chose", "pin": "a new directory", "memory": "bytes", "socket-group": "a name or a number", "listen": "an address", "metrics": "an address", "sflow": "an address", "routed": "two addresses", "output": "a new file",
 		"records": "a new file", "file": "as --records has it", "at": "a time", "web": "an address", "rate": "a rate",
 		"model": "as the switch reports it", "line-card": "as its maker calls it", "asic": "as its maker calls it", "version": "as the switch reports it",
 		"tcam-profile": "as the switch calls it", "config-hash": "a hash", "restart": "a command",
