@@ -143,8 +143,8 @@ func TestHostControl(t *testing.T) {
 	b.startSwitches()
 	b.under(b.h1, 1, "csig", "the signal comes")
 
-	b.h2.kill() // nothing reflects
-	b.under(b.h1, 1, "reno", "signals have stopped", "the port's agent is gone") // the last of them may have been of an agent that was late
+	b.h2.kill() // nothing reflects; the last signal may have been of an agent that was late
+	b.under(b.h1, 1, "reno", "signals have stopped", "the port's agent is gone")
 	goesOn("with the peer's csig killed")
 	b.start(b.h2)
 	c.Close()

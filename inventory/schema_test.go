@@ -56,6 +56,9 @@ func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 			t.Fatalf("%s: %v, %v", pattern, files, err)
 		}
 		for _, path := range files {
+			if filepath.Base(filepath.Dir(path)) == "scenarios" {
+				continue // of csig simulate
+			}
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
