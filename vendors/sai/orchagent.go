@@ -69,6 +69,9 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 		if err != nil || strings.TrimSpace(string(comm)) != "orchagent" {
 			continue
 		}
+		if status, err := os.ReadFile(l.proc(pid, "status")); err != nil || !ofRoot.Match(status) {
+			continue // it has ended, or it is a user's, who gave it the name
+		}
 		start, err := l.started(pid)
 		if err != nil {
 			continue // it has ended
@@ -89,6 +92,9 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 	}
 	return Process{}, ErrNoOrchagent
 }
+
+// ofRoot is in the status of a process whose users, all four, are root (proc_pid_status(5)).
+var ofRoot = regexp.MustCompile(`(?m)^Uid:\t0\t0\t0\t0$`)
 
 // started is when a process was, in ticks since the machine was.
 func (l Local) started(pid string) (string, error) {

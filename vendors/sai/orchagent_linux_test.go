@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/csig-agent/csig/integration/fabric"
@@ -25,6 +27,37 @@ func TestLocal(t *testing.T) {
 	host := Local{Proc: proc}
 	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
 		t.Errorf("without one: %v", err)
+	}
+	// A user's process with its name is none.
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.MkdirTemp("", "csig-sai-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(open)
+	name := filepath.Join(open, "orchagent")
+	if err := errors.Join(os.Chmod(open, 0o755), os.WriteFile(name, text, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	users := exec.Command(name, "600")
+	users.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if err := users.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = users.Process.Kill(); _ = users.Wait() }()
+	other := fmt.Sprint(users.Process.Pid)
+	if err := os.Symlink("/proc/"+other, filepath.Join(proc, other)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
+		t.Errorf("of a user: %v", err)
 	}
 	pid := fmt.Sprint(sw.RunProcess(attrDBit))
 	if err := os.Symlink("/proc/"+pid, filepath.Join(proc, pid)); err != nil {
