@@ -590,6 +590,50 @@ func TestHostTCPLeavesNothing(t *testing.T) {
 	b.await(b.h1, "it is gone with its socket", func(s *tcp.Status) bool { return len(s.Flows) == 0 })
 }
 
+// TestHostTCPGroupComesBack removes the control group, and makes it again, as a service that is started again does.
+func TestHostTCPGroupComesBack(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	group := newControlGroup(t)
+	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], cgroup: "+group+"}}\n  - {name: h2", 1)
+	b.start(b.h1)
+	if err := os.Remove(group); err != nil {
+		t.Fatal(err)
+	}
+	b.await(b.h1, "the control group is missed", func(s *tcp.Status) bool { return strings.Contains(s.Trouble, group) })
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.await(b.h1, "it is back", func(s *tcp.Status) bool { return s.Trouble == "" })
+	if in, out, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group); in != 1 || out != 1 || all != 1 {
+		t.Errorf("%d programs at ingress, %d at egress, %d in the control group", in, out, all)
+	}
+}
+
+// TestHostTCPOptionDropped has a path drop each SYN with the option: the connection comes about by the next SYN, without it.
+func TestHostTCPOptionDropped(t *testing.T) {
+	t.Parallel()
+	b := newTCPBed(t)
+	b.giveRoom()
+	b.start(b.h1)
+	b.start(b.h2)
+	b.serve(b.h2, 5201)
+	nft := b.h2.node.Command("nft", "-f", "-")
+	nft.Stdin = strings.NewReader("table ip drops { chain c { type filter hook input priority 0; tcp flags syn tcp option 253 exists counter drop; }; }\n")
+	exits(t, 0, nft)
+	c := b.dial(b.h1, "10.0.0.2:5201")
+	if _, err := c.Write([]byte("hello")); err != nil {
+		t.Error(err)
+	}
+	if s := b.await(b.h1, "it has no option", func(s *tcp.Status) bool { return true }); len(s.Flows) != 0 || s.Counts.Connections != 0 {
+		t.Errorf("%+v", s)
+	}
+	if out := exits(t, 0, b.h2.node.Command("nft", "list", "table", "ip", "drops")); !strings.Contains(out, "packets 1 ") {
+		t.Errorf("SYNs with the option: %s", out)
+	}
+}
+
 // TestHostTCPPeerKilled kills the csig of the receiving host under four connections, which have to go on without tags.
 func TestHostTCPPeerKilled(t *testing.T) {
 	t.Parallel()

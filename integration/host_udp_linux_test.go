@@ -225,7 +225,8 @@ func TestHostDatagrams(t *testing.T) {
 		priority int
 		tagged   bool
 	}{
-		{"asks", "10.0.0.2:7000", 1, true}, {"asks for abwc", "10.0.0.2:7000", 2, true}, {"asks for pd", "10.0.0.2:7000", 3, false},
+		{"asks", "10.0.0.2:7000", 1, true}, {"asks for abwc", "10.0.0.2:7000", 3, true}, {"asks for pd", "10.0.0.2:7000", 5, false},
+		{"has the priority of a DSCP", "10.0.0.2:7000", 2, false}, {"of another", "10.0.0.2:7000", 4, false},
 		{"does not ask", "10.0.0.2:7000", 0, false}, {"another port", "10.0.0.2:7002", 1, false},
 	} {
 		b.datagram(b.h1, d.to, d.priority, d.what)
@@ -235,7 +236,7 @@ func TestHostDatagrams(t *testing.T) {
 			t.Fatalf("%s: it did not arrive", d.what)
 		}
 		for _, g := range at2() {
-			if string(g.payload) == d.what && (g.tag != d.tagged || g.tag && int(g.tci>>13) != d.priority-1) {
+			if string(g.payload) == d.what && (g.tag != d.tagged || g.tag && int(g.tci>>13) != d.priority/2) {
 				t.Errorf("%s: %+v", d.what, g)
 			}
 		}

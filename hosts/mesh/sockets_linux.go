@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -128,6 +129,9 @@ func (s *Sockets) choose() error {
 func (s *Sockets) ask() (*offer.Client, error) {
 	if s.profile.TPID != offer.TPID {
 		return nil, fmt.Errorf("the profile has tpid: 0x%04x (csig host run inserts tags of it)", offer.TPID)
+	}
+	if slices.Contains(s.profile.Carried(), quantize.MaxNQD) {
+		return nil, errors.New("the profile has nqd, which no program without privilege may ask csig host run for")
 	}
 	o, err := offer.Ask(s.host)
 	if err != nil {
@@ -270,7 +274,7 @@ func (s *Sockets) sendOrdinary(to netip.Addr, port int, tag quantize.Tag, payloa
 		return net.ErrClosed
 	}
 	if tag.TPID != 0 {
-		asks = offer.PriorityOfT0 + int(tag.T)
+		asks = offer.Priority(int(tag.T))
 	}
 	if asks != one.asks {
 		var err error

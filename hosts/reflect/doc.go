@@ -13,7 +13,7 @@
 // # What the kernel has to do with it
 //
 // The programs of csig host run, at the network interface, remove tags, and write them into a socket's storage, a map
-// of flows and the datagram's mark. They insert tags into datagrams whose socket asks by SO_PRIORITY, 1 for T 0 to 4
-// for T 3, towards hosts and ports that the fleet file lists (tcp: to and udp). csig host run hands over the maps, for reading
+// of flows and the datagram's mark. They insert tags into datagrams whose socket asks by SO_PRIORITY, 1 for T 0, 3 for
+// T 1, 5 for T 2, and 7, which takes CAP_NET_ADMIN, for T 3, towards hosts and ports that the fleet file lists (tcp: to and udp). csig host run hands over the maps, for reading
 // alone, at a unix socket that anybody may open.
 package reflect

@@ -128,7 +128,7 @@ func (t *Transport) Send(to netip.AddrPort, payload []byte) error {
 	p := t.of(to, now)
 	asks := 0
 	if p.mayTag(now) {
-		asks = offer.PriorityOfT0 + int(t.signals[p.turn%len(t.signals)])
+		asks = offer.Priority(int(t.signals[p.turn%len(t.signals)]))
 	}
 	if asks != t.asks {
 		var err error

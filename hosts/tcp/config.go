@@ -27,7 +27,11 @@ func (cfg *Config) programmed() any {
 			}
 		}
 	}
-	return []any{*cfg.Host, cfg.Fleet.Profile, port, peers}
+	var room *headroom // the capacities of ports are in it
+	if cfg.wantsControl() {
+		room, _ = cfg.headroom() // without one there is no control, and loading it says why
+	}
+	return []any{*cfg.Host, cfg.Fleet.Profile, port, peers, room}
 }
 
 // Local is the host of a fleet that is this machine.

@@ -17,6 +17,8 @@ type headroom struct {
 	age    time.Duration               // until what a host does is in the signal, without the path's delay
 }
 
+func (cfg *Config) wantsControl() bool { return cfg.Host.TCP.Control == inventory.ControlCSIG }
+
 // headroom is the one that csig's congestion control takes a share of. Of abw it is the bucket's lower end. abwc has
 // the least share of any port's capacity, which is left at the slowest port, too. Neither is more than the speed of the
 // port that faces this host.

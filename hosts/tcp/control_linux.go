@@ -9,8 +9,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
-
-	"github.com/csig-agent/csig/inventory"
 )
 
 const (
@@ -130,8 +128,6 @@ func tryControl(cfg *Config) error {
 	}
 	return c.close()
 }
-
-func (cfg *Config) wantsControl() bool { return cfg.Host.TCP.Control == inventory.ControlCSIG }
 
 // control is what csig's congestion control does, or why it does nothing.
 func (r *running) control() (Control, error) {

@@ -52,6 +52,22 @@ func TestOfferIsForReading(t *testing.T) {
 		if err := m.Freeze(); err == nil {
 			t.Errorf("map %d may be frozen", i)
 		}
+		// A name gives another file of it, by which one may write but for what the map itself refuses.
+		name := filepath.Join(dir, "name")
+		if err := m.Pin(name); err != nil {
+			t.Fatal(err)
+		}
+		other, err := ebpf.LoadPinnedMap(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Put(key, value); err == nil || !strings.Contains(err.Error(), unix.EPERM.Error()) {
+			t.Errorf("map %d: writing by a name: %v", i, err)
+		}
+		other.Close()
+		if err := m.Unpin(); err != nil {
+			t.Error(err)
+		}
 		m.Close()
 		f.Close()
 	}

@@ -142,6 +142,17 @@ func (cfg *Config) load(former *Config, before *programs) (*programs, error) {
 	if err := spec.LoadAndAssign(&p.tcpObjects, &opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), p.closeBut(before))
 	}
+	// Programs of this machine are handed these for reading; a file for reading becomes one for writing by a name in a BPF
+	// file system of theirs.
+	for _, m := range []*ebpf.Map{p.Flows, p.Datagrams} {
+		info, err := m.Info()
+		if err == nil && !info.Frozen() { // those before may have left it
+			err = m.Freeze()
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("have no program of this machine write the map %s: %w", m, err), p.closeBut(before))
+		}
+	}
 	if err := cfg.fill(p); err != nil {
 		return nil, errors.Join(err, p.closeBut(before))
 	}
@@ -238,49 +249,31 @@ func addressOf(w [4]uint32) netip.Addr {
 	return netip.AddrFrom16(b).Unmap()
 }
 
-// attach has the programs run. What is attached first ends last, as the kernel closes the files of a process that is
-// killed in their order: no tag leaves, and no peer is told to send any, when nothing removes those that come.
+// attach has the programs run. What is attached first ends last, as the kernel closes the files of a process that is killed
+// from the highest number down: no tag leaves, and no peer is told to send any, when nothing removes those that come.
 func (p *programs) attach(iface int, cgroup string) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.detach())
 		}
 	}()
-	strip, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigStrip, Attach: ebpf.AttachTCXIngress})
+	// In front of others, which may take a frame out of the chain: with its tag no program behind it knows the frame.
+	strip, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigStrip, Attach: ebpf.AttachTCXIngress, Anchor: link.Head()})
 	if err != nil {
 		return fmt.Errorf("attach to tcx ingress: %w", err)
 	}
-	defer strip.Close()
+	p.links = []link.Link{strip}
 	reflect, err := link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: p.CsigReflect})
 	if err != nil {
 		return fmt.Errorf("attach to the control group %s: %w", cgroup, err)
 	}
-	p.links = append(p.links, reflect)
+	p.links = []link.Link{reflect, strip}
 	insert, err := link.AttachTCX(link.TCXOptions{Interface: iface, Program: p.CsigInsert, Attach: ebpf.AttachTCXEgress})
 	if err != nil {
 		return fmt.Errorf("attach to tcx egress: %w", err)
 	}
-	p.links = append(p.links, insert)
-	last, err := later(strip)
-	if err != nil {
-		return fmt.Errorf("keep the link of tcx ingress: %w", err)
-	}
-	p.links = append(p.links, last)
+	p.links = []link.Link{reflect, insert, strip}
 	return nil
-}
-
-// later is a link with a file that has a higher number than those that are open.
-func later(l link.Link) (link.Link, error) {
-	fd, ok := l.(interface{ FD() int })
-	if !ok {
-		return nil, errors.New("it has no file")
-	}
-	const above = 512 // the soft limit of open files is 1024 at least
-	again, err := unix.FcntlInt(uintptr(fd.FD()), unix.F_DUPFD_CLOEXEC, above)
-	if err != nil {
-		return nil, err
-	}
-	return link.NewFromFD(again)
 }
 
 // listeners has servers that run already answer the option, of all control groups: which one a server is in no program

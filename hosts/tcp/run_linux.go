@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"reflect"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -75,11 +78,12 @@ func Run(ctx context.Context, cfg RunConfig) error {
 		return err
 	}
 	r.registerControl()
+	r.looked.Store(time.Now().UnixNano())
 	cfg.Log.WithFields(logrus.Fields{"host": cfg.Host.Name, "interface": iface.Name, "cgroup": cgroup, "to": cfg.Host.TCP.To}).Info("TCP connections have tags")
 	ended := make(chan error, 2)
 	go func() { ended <- listener.Serve(log.New(io.Discard, "", 0)) }()
 	if cfg.OnReady != nil {
-		cfg.OnReady(func() bool { return true }, func() string { return cfg.Host.Name + ": TCP has tags at " + iface.Name })
+		cfg.OnReady(func() bool { return time.Since(time.Unix(0, r.looked.Load())) < looksAlive }, func() string { return cfg.Host.Name + ": TCP has tags at " + iface.Name })
 	}
 	if cfg.Beside != nil {
 		beside, stop := context.WithCancel(ctx)
@@ -109,12 +113,17 @@ func Run(ctx context.Context, cfg RunConfig) error {
 			return err
 		case <-look.C:
 			r.follow()
+			r.looked.Store(time.Now().UnixNano())
 		}
 	}
 }
 
+// looksAlive is how long a look at the interface and the control group may take before a watchdog is told that nothing moves.
+const looksAlive = 15 * time.Second
+
 // running is csig host run.
 type running struct {
+	looked atomic.Int64 // ns since 1970: when it last looked
 	cfg    RunConfig
 	offers *offer.Server
 	cgroup string
@@ -123,7 +132,8 @@ type running struct {
 	mu       sync.Mutex
 	programs *programs
 	names    *names
-	index    int    // of the interface that the programs are at; 0: it is gone
+	index    int    // of the interface that the programs are at; 0: it is gone, or the control group
+	group    uint64 // the inode of the control group that they are at
 	trouble  string // why they are at none
 	native   string // why csig's control has no connection, though the fleet file wants it
 	noMaps   string // why programs of this machine read no maps
@@ -190,6 +200,9 @@ func (r *running) begin(index int) error {
 
 // atInterface is what is done once the programs are at an interface.
 func (r *running) atInterface(index int) (err error) {
+	if r.group, err = inodeOf(r.cgroup); err != nil {
+		return errors.Join(err, r.programs.detach())
+	}
 	if r.cfg.Host.TCP.CGroup == "" {
 		if err = r.programs.listeners(); err != nil {
 			err = errors.Join(err, r.programs.detach())
@@ -290,6 +303,9 @@ func (r *running) reprogram(cfg *Config, index int, cgroup string) error {
 		return errors.Join(err, next.closeBut(former))
 	}
 	r.programs, r.cgroup = next, cgroup
+	if r.group, err = inodeOf(cgroup); err != nil {
+		r.group = 0 // follow says so
+	}
 	if cfg.Host.TCP.CGroup == "" {
 		err = next.listeners()
 	}
@@ -316,13 +332,24 @@ func (r *running) end() {
 	r.programs = nil
 }
 
-// follow attaches the programs again where the interface was removed and is there again.
+// inodeOf tells a directory from another one that has its name later.
+func inodeOf(dir string) (uint64, error) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	return fi.Sys().(*syscall.Stat_t).Ino, nil
+}
+
+// follow attaches the programs again where the interface or the control group was removed and is there again, as that of a
+// service that was started again.
 func (r *running) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.registerControl()
 	iface, err := net.InterfaceByName(r.cfg.Host.Interface)
-	if err == nil && iface.Index == r.index {
+	group, failed := inodeOf(r.cgroup)
+	if err = errors.Join(err, failed); err == nil && iface.Index == r.index && group == r.group {
 		return
 	}
 	if r.index != 0 {
@@ -338,7 +365,7 @@ func (r *running) follow() {
 	switch {
 	case err == nil:
 		r.trouble = ""
-		r.cfg.Log.WithField("interface", iface.Name).Info("the interface is there again: TCP connections have tags")
+		r.cfg.Log.WithField("interface", iface.Name).Info("the interface and the control group are there again: TCP connections have tags")
 	case r.trouble != err.Error():
 		r.trouble = err.Error()
 		r.cfg.Log.WithError(err).Warn("no connection has tags: tried again each second")

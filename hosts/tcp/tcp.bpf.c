@@ -449,6 +449,8 @@ inline_fn void reserve(struct bpf_sock_ops *s)
 		u8 o[OPTION_MOST];
 		if (s->skb_tcp_flags & ACK && (!syn_from(s) || load(s, o, len, BPF_LOAD_HDR_OPT_TCP_SYN)))
 			return;
+		if (!(s->skb_tcp_flags & ACK) && s->total_retrans)
+			return;	/* what has dropped the first one may let one without the option through */
 	} else {
 		struct flow *f = s->skb_len ? 0 : flow_of(s);
 		if (!f || next(f, &tci) < 0)

@@ -5,8 +5,8 @@
 const volatile u16 first[SIGNALS];	/* by T: the tag that leaves */
 const volatile u16 mesh_port;		/* of hosts that EXPECTS_MESH; 0: there is no mesh */
 
-/* What a program has as SO_PRIORITY where it asks for T, and what SO_RCVMARK gives beside a tag. Priority 0 is
- * that of all others, and above 6 it takes a privilege. */
+/* What a program has as SO_PRIORITY where it asks for T 0, and two more for each further T: even ones are those of IP_TOS,
+ * and above 6 it takes a privilege. And what SO_RCVMARK gives beside a tag. */
 #define PRIORITY_OF_T0 1
 #define MARK_OF_TAGS 0xc5160000
 
@@ -45,9 +45,9 @@ inline_fn int datagram_is_authorised(const struct ends *e)
 inline_fn int insert_datagram(struct __sk_buff *skb)
 {
 	struct packet p;
-	u32 t = skb->priority - PRIORITY_OF_T0;
+	u32 t = (skb->priority - PRIORITY_OF_T0) >> 1;
 
-	if (t >= SIGNALS || !(carried >> t & 1) || parse(skb, &p, 1) || !p.udp || !datagram_is_authorised(&p.e))
+	if (!(skb->priority & 1) || t >= SIGNALS || !(carried >> t & 1) || parse(skb, &p, 1) || !p.udp || !datagram_is_authorised(&p.e))
 		return TCX_NEXT;
 	asm volatile("" : "+r"(t));
 	skb->priority = 0;

@@ -28,10 +28,13 @@ const TPID = 0x88a8
 
 // What programs ask for, and read (hosts/tcp/udp.h).
 const (
-	PriorityOfT0 = 1          // SO_PRIORITY of who asks for T 0, and one more for each further T
-	Mark         = 0xc5160000 // of SO_RCVMARK, beside the 16 bits of a tag behind its TPID
-	MarkMask     = 0xffff0000
+	Mark     = 0xc5160000 // of SO_RCVMARK, beside the 16 bits of a tag behind its TPID
+	MarkMask = 0xffff0000
 )
+
+// Priority is the SO_PRIORITY of who asks for T: odd ones, as the even ones are those of IP_TOS, by which many programs mark
+// their datagrams. That of T 3, 7, takes CAP_NET_ADMIN.
+func Priority(t int) int { return 1 + 2*t }
 
 // Offer is what a program has to know to read the maps.
 type Offer struct {
