@@ -609,6 +609,12 @@ func TestHostTCPGroupComesBack(t *testing.T) {
 	if in, out, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group); in != 1 || out != 1 || all != 1 {
 		t.Errorf("%d programs at ingress, %d at egress, %d in the control group", in, out, all)
 	}
+	if err := errors.Join(os.Remove(group), os.Mkdir(group, 0o755)); err != nil { // between two looks
+		t.Fatal(err)
+	}
+	if !within(patience, func() bool { _, _, all := programsAt(t, b.h1.node, b.h1.nic.Index(), group); return all == 1 }) {
+		t.Error("a control group that was made again at once has no program")
+	}
 }
 
 // TestHostTCPOptionDropped has a path drop each SYN with the option: the connection comes about by the next SYN, without it.
