@@ -291,9 +291,9 @@ func TestLongHostControlRoom(t *testing.T) {
 	b.takeControl()
 	server := b.serve(b.h2, 5201)
 	b.start(b.h2)
-	const pairs = 5
+	n, judged := pairs(t)
 	var took [2][]time.Duration
-	for range pairs {
+	for range n {
 		for i, name := range []string{"csig", "cubic"} {
 			if err := b.load.SetRate(80_000_000); err != nil {
 				t.Fatal(err)
@@ -327,8 +327,8 @@ func TestLongHostControlRoom(t *testing.T) {
 	}
 	age := 2*100*time.Millisecond + 20*time.Millisecond
 	t.Logf("csig %v, cubic %v; an age is %v", took[0], took[1], age)
-	if median := took[0][pairs/2]; median > 4*age || median >= took[1][pairs/2] {
-		t.Errorf("90 %% after %v, want %v", median, 4*age)
+	if median := took[0][n/2]; judged && median > 4*age || median >= took[1][n/2] {
+		t.Errorf("90 %% after %v, want %v; with cubic %v", median, 4*age, took[1][n/2])
 	}
 }
 
@@ -381,13 +381,13 @@ func TestLongHostControlFlows(t *testing.T) {
 		servers = append(servers, b.serve(b.h2, 5201+i))
 	}
 	b.start(b.h2)
-	const pairs = 5
+	n, judged := pairs(t)
 	type figures struct{ first, fair, drops, last []float64 } // bit/s, Jain's index, packets, seconds
 	var got [2]figures
 	idle := func() {
 		time.Sleep(time.Second) // what is measured of the cable is of no earlier connection
 	}
-	for range pairs {
+	for range n {
 		for i, name := range []string{"csig", "cubic"} {
 			g := &got[i]
 			if name == "csig" {
@@ -441,6 +441,9 @@ func TestLongHostControlFlows(t *testing.T) {
 			}
 			t.Logf("%s: first %.1f Mbit/s, Jain %.3f, eight in %.3f s with %v drops", name, g.first[len(g.first)-1]/1e6, g.fair[len(g.fair)-1], g.last[len(g.last)-1], g.drops[len(g.drops)-1])
 		}
+	}
+	if !judged {
+		return // they all ended
 	}
 	ours, cubic := &got[0], &got[1]
 	const low = 90_000_000 // the lower end of the bucket that an idle cable is in
@@ -506,7 +509,7 @@ func TestLongHostControlGoodput(t *testing.T) {
 	both := func() { b.start(b.h1); b.start(b.h2) }
 	signal := func() { b.under(b.h1, 1, "csig", "the signal comes") }
 	var after []link.Link
-	b.compareGoodput(server, 3, []goodputCase{
+	b.compareGoodput(server, []goodputCase{
 		{"the signal comes", both, signal},
 		{"the peer's csig is killed", both, func() { signal(); b.h2.kill(); b.h2.run = nil }},
 		{"csig is killed, and starts again", both, func() { signal(); b.h1.kill(); b.start(b.h1) }},
@@ -536,7 +539,8 @@ func TestLongHostControlLies(t *testing.T) {
 	liar, honest := b.serve(b.h2, 5201), b.serve(b.h2, 5202)
 	b.start(b.h2)
 	var got [2][2][]float64 // csig and cubic, the liar and the other one
-	for range 5 {
+	n, judged := pairs(t)
+	for range n {
 		for i, name := range []string{"csig", "cubic"} {
 			if name == "csig" {
 				b.start(b.h1)
@@ -562,10 +566,10 @@ func TestLongHostControlLies(t *testing.T) {
 		}
 	}
 	const room, share = 71_000_000, 0.5 // of S 30, and what is taken of it
-	if most := median(got[1][0]) + share*room; median(got[0][0]) > most {
+	if most := median(got[1][0]) + share*room; judged && median(got[0][0]) > most {
 		t.Errorf("with tags that lie a connection has %.1f Mbit/s, more than %.1f", median(got[0][0])/1e6, most/1e6)
 	}
-	if least := 0.9 * median(got[1][1]); median(got[0][1]) < least {
+	if least := 0.9 * median(got[1][1]); judged && median(got[0][1]) < least {
 		t.Errorf("beside a connection whose tags lie one has %.1f Mbit/s, less than %.1f", median(got[0][1])/1e6, least/1e6)
 	}
 }
