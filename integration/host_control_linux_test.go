@@ -485,16 +485,7 @@ func (b *tcpBed) lie() (lies link.Link) {
 	}
 	defer prog.Close()
 	to := b.s2.Ports()[slices.IndexFunc(b.s2.Ports(), func(p *fabric.Port) bool { return p.Name == "host" })]
-	if err := b.s2.Do(func() (err error) {
-		lies, err = link.AttachTCX(link.TCXOptions{Interface: to.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
-		if err == nil {
-			t.Cleanup(func() { lies.Close() })
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return lies
+	return atEgress(t, b.s2, to.Index(), prog)
 }
 
 // TestLongHostControlGoodput compares what a connection gets under csig's congestion control, whatever ends, with what it

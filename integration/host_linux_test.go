@@ -543,13 +543,20 @@ func newControlGroup(t *testing.T) string {
 	return ""
 }
 
+// oneGroup has connections of one control group of the first host alone have tags.
+func (b *tcpBed) oneGroup() (group string) {
+	b.t.Helper()
+	group = newControlGroup(b.t)
+	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], cgroup: "+group+"}}\n  - {name: h2", 1)
+	return group
+}
+
 // TestHostTCPLeavesNothing has csig host run end in several ways, with connections of one control group alone.
 func TestHostTCPLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := newTCPBed(t)
 	b.giveRoom()
-	group := newControlGroup(t)
-	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], cgroup: "+group+"}}\n  - {name: h2", 1)
+	group := b.oneGroup()
 	b.start(b.h2)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		b.start(b.h1)
@@ -596,8 +603,7 @@ func TestHostTCPGroupComesBack(t *testing.T) {
 	t.Parallel()
 	b := newTCPBed(t)
 	b.giveRoom()
-	group := newControlGroup(t)
-	b.text = strings.Replace(b.text, "tcp: {to: [10.0.0.0/24]}}\n  - {name: h2", "tcp: {to: [10.0.0.0/24], cgroup: "+group+"}}\n  - {name: h2", 1)
+	group := b.oneGroup()
 	b.start(b.h1)
 	if err := os.Remove(group); err != nil {
 		t.Fatal(err)
@@ -758,17 +764,20 @@ func (b *tcpBed) dropTags() (drops link.Link) {
 		t.Fatal(err)
 	}
 	defer prog.Close()
-	if err := b.s1.Do(func() error {
-		var err error
-		drops, err = link.AttachTCX(link.TCXOptions{Interface: b.up.Index(), Program: prog, Attach: ebpf.AttachTCXEgress})
-		if err == nil {
-			t.Cleanup(func() { drops.Close() })
-		}
+	return atEgress(t, b.s1, b.up.Index(), prog)
+}
+
+// atEgress has a program run at an interface of a node until the test ends or the link is closed.
+func atEgress(t *testing.T, n *fabric.Node, index int, prog *ebpf.Program) (at link.Link) {
+	t.Helper()
+	if err := n.Do(func() (err error) {
+		at, err = link.AttachTCX(link.TCXOptions{Interface: index, Program: prog, Attach: ebpf.AttachTCXEgress})
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return drops
+	t.Cleanup(func() { at.Close() })
+	return at
 }
 
 // TestHostTCPPathDropsTags has a switch drop what has a tag: the connection goes on without, and asks now and then.

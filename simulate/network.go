@@ -91,7 +91,6 @@ type Network struct {
 	perHop  int32 // bytes of telemetry a hop
 	Events  uint64
 	left    int // flows that have not ended
-	moved   uint64
 }
 
 // newNetwork has packets of so many bytes of payload and of headers, and telemetry of perHop bytes for each hop.
@@ -279,7 +278,6 @@ func (n *Network) arrived(p int32) {
 	// The receiver sends what the packet has read back at once, on the packet itself.
 	if k.seq == f.received+uint64(k.data) {
 		f.received = k.seq
-		n.moved += uint64(k.data)
 	}
 	k.ack, k.hop, k.seq = true, 0, f.received
 	k.size = ackSize + n.perHop*int32(k.read)

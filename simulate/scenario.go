@@ -50,7 +50,7 @@ type Star struct {
 type Packets struct {
 	Payload int    `key:"payload" range:"1 65535" default:"1000" doc:"Bytes of data in each but the last one of a flow."`
 	Header  int    `key:"header" range:"0 1000" default:"48" doc:"Bytes of headers."`
-	INT     string `key:"telemetry" words:"none ifa ioam p4" default:"none" doc:"Bytes that each hop adds, HPCC++'s own apart: none, ifa (32), ioam (20) or p4 (24)."`
+	INT     string `key:"telemetry" words:"none ifa ioam p4" default:"none" doc:"What telemetry takes of a packet at each hop: none, ifa (32 bytes), ioam (20) or p4 (24)."`
 }
 
 // Control is a congestion control.

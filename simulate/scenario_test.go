@@ -60,6 +60,10 @@ func run(t *testing.T, text string) *Result {
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	const flows = "flows: [{from: 0, to: 1, size: 2M}]\n"
+	slow := strings.Replace(head, "100G", "64k", 1) + "control: {kind: window, window: 1G}\n" + strings.Replace(flows, "2M", "20k", 1)
+	if r := run(t, slow); r.Flows[0].Slowdown < 0.9999 || r.Flows[0].Slowdown > 1.0001 {
+		t.Errorf("at 64 kbit/s the slowdown is %v", r.Flows[0].Slowdown)
+	}
 	if r := run(t, head+"control: {kind: window, window: 1G}\n"+flows); r.Flows[0].Slowdown < 0.9999 || r.Flows[0].Slowdown > 1.0001 {
 		t.Errorf("with an endless window the slowdown is %v", r.Flows[0].Slowdown)
 	}

@@ -44,16 +44,21 @@ type RunConfig struct {
 	Beside func(ctx context.Context, status func() (*Status, error)) error
 }
 
+// place is the interface and the control group that the programs are for, if they may be there.
+func (cfg *Config) place() (iface *net.Interface, cgroup string, err error) {
+	if iface, err = net.InterfaceByName(cfg.Host.Interface); err != nil {
+		return nil, "", fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
+	}
+	if err = cfg.refuse(); err != nil {
+		return nil, "", err
+	}
+	cgroup, err = cfg.cgroup()
+	return iface, cgroup, err
+}
+
 // Run gives connections tags until ctx ends.
 func Run(ctx context.Context, cfg RunConfig) error {
-	iface, err := net.InterfaceByName(cfg.Host.Interface)
-	if err != nil {
-		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
-	}
-	if err := cfg.refuse(); err != nil {
-		return err
-	}
-	cgroup, err := cfg.cgroup()
+	iface, cgroup, err := cfg.place()
 	if err != nil {
 		return err
 	}
@@ -250,14 +255,7 @@ func (r *running) put(cfg *Config) error {
 	if r.programs == nil {
 		return errors.New("csig host run is ending")
 	}
-	iface, err := net.InterfaceByName(cfg.Host.Interface)
-	if err != nil {
-		return fmt.Errorf("host %s: interface %s: %w", cfg.Host.Name, cfg.Host.Interface, err)
-	}
-	if err := cfg.refuse(); err != nil {
-		return err
-	}
-	cgroup, err := cfg.cgroup()
+	iface, cgroup, err := cfg.place()
 	if err != nil {
 		return err
 	}
