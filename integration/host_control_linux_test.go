@@ -17,50 +17,7 @@ import (
 
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
-
-// relay has frames that come to one port leave another a time later.
-func (b *tcpBed) relay(from, to *fabric.Port, delay time.Duration) {
-	b.t.Helper()
-	var in, out *packets.Socket
-	if err := from.Node().Do(func() (err error) {
-		if in, err = packets.Open(from.Index(), nil); err == nil {
-			out, err = packets.OpenSender(to.Index())
-		}
-		return err
-	}); err != nil {
-		b.t.Fatal(err)
-	}
-	type one struct {
-		frame []byte
-		due   time.Time
-	}
-	queue := make(chan one, 10_000)
-	ended := make(chan struct{})
-	go func() {
-		defer close(queue)
-		for {
-			f, _, err := in.Receive()
-			if err != nil {
-				return
-			}
-			queue <- one{slices.Clone(f), time.Now().Add(delay)}
-		}
-	}()
-	go func() {
-		defer close(ended)
-		for f := range queue {
-			time.Sleep(time.Until(f.due)) // the cable is that long
-			_ = out.Send(f.frame)         // at the end of a test the host is gone
-		}
-	}()
-	b.t.Cleanup(func() {
-		_ = in.Close()
-		<-ended
-		_ = out.Close()
-	})
-}
 
 // dialUnder connects from a host, under a congestion control.
 func (b *tcpBed) dialUnder(h *tcpHost, to, control string) net.Conn {

@@ -84,12 +84,19 @@ func newSlowTCPBed(t *testing.T, delay time.Duration) *tcpBed {
 	if delay == 0 {
 		b.h2.nic, to2 = cable(b.h2.node, "eth0", b.s2, "host")
 	} else {
-		relay := must(b.AddHost("relay"))
+		between := must(b.AddHost("relay"))
 		var near, far *fabric.Port
-		b.h2.nic, far = cable(b.h2.node, "eth0", relay, "far")
-		near, to2 = cable(relay, "near", b.s2, "host")
-		b.relay(near, far, delay)
-		b.relay(far, near, delay)
+		b.h2.nic, far = cable(b.h2.node, "eth0", between, "far")
+		near, to2 = cable(between, "near", b.s2, "host")
+		relay, err := fabric.StartRelay(near, far, delay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := relay.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	b.up, back = cable(b.s1, "up", b.s2, "back")
 	nic, _ := cable(l1, "eth0", b.s1, "load")

@@ -39,7 +39,8 @@ extern void cubictcp_init(struct sock *sk) __attribute__((section(".ksyms")));
 extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __attribute__((section(".ksyms")));
 extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __attribute__((section(".ksyms")));
 extern void cubictcp_state(struct sock *sk, u8 state) __attribute__((section(".ksyms")));
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __attribute__((section(".ksyms")));
+extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __attribute__((section(".ksyms"), weak));	/* before Linux 7.1 */
+extern void cubictcp_cwnd_event_tx_start(struct sock *sk) __attribute__((section(".ksyms"), weak));	/* since then */
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __attribute__((section(".ksyms")));
 extern u32 tcp_reno_undo_cwnd(struct sock *sk) __attribute__((section(".ksyms")));
 
@@ -296,7 +297,16 @@ void csig_event(u64 *ctx)
 		if (c->next <= now)
 			c->next = now + 1;	/* what came before it was idle is not of now */
 	}
-	cubictcp_cwnd_event((void *)ctx[0], ctx[1]);
+	if (cubictcp_cwnd_event)
+		cubictcp_cwnd_event((void *)ctx[0], ctx[1]);
+}
+
+/* csig_tx_start is what of csig_event's Linux 7.1 made a callback of its own: loaded only where it has that one. */
+SEC("struct_ops")
+void csig_tx_start(u64 *ctx)
+{
+	if (cubictcp_cwnd_event_tx_start)
+		cubictcp_cwnd_event_tx_start((void *)ctx[0]);
 }
 
 /* csig_acked is called for each ACK of something new, also where packets are lost. */
@@ -333,7 +343,7 @@ void csig_avoid(u64 *ctx)
 }
 
 struct tcp_congestion_ops {
-	void *ssthresh, *cong_avoid, *set_state, *cwnd_event, *pkts_acked, *undo_cwnd, *init, *release;
+	void *ssthresh, *cong_avoid, *set_state, *cwnd_event, *cwnd_event_tx_start, *pkts_acked, *undo_cwnd, *init, *release;
 	char name[CONTROL_NAME];
 };
 
@@ -341,6 +351,7 @@ struct tcp_congestion_ops {
 SEC(".struct_ops.link")
 struct tcp_congestion_ops csig_control = {
 	.ssthresh = csig_ssthresh, .cong_avoid = csig_avoid, .set_state = csig_state, .cwnd_event = csig_event,
+	.cwnd_event_tx_start = csig_tx_start,
 	.pkts_acked = csig_acked, .undo_cwnd = csig_undo, .init = csig_init, .release = csig_release,
 };
 

@@ -26,6 +26,7 @@ const (
 	controlProgCsigRelease    = "csig_release"
 	controlProgCsigSsthresh   = "csig_ssthresh"
 	controlProgCsigState      = "csig_state"
+	controlProgCsigTxStart    = "csig_tx_start"
 	controlProgCsigUndo       = "csig_undo"
 	controlVarAge             = "age"
 	controlVarCurrent         = "current"
@@ -83,6 +84,7 @@ type controlProgramSpecs struct {
 	CsigRelease  *ebpf.ProgramSpec `ebpf:"csig_release"`
 	CsigSsthresh *ebpf.ProgramSpec `ebpf:"csig_ssthresh"`
 	CsigState    *ebpf.ProgramSpec `ebpf:"csig_state"`
+	CsigTxStart  *ebpf.ProgramSpec `ebpf:"csig_tx_start"`
 	CsigUndo     *ebpf.ProgramSpec `ebpf:"csig_undo"`
 }
 
@@ -161,6 +163,7 @@ type controlPrograms struct {
 	CsigRelease  *ebpf.Program `ebpf:"csig_release"`
 	CsigSsthresh *ebpf.Program `ebpf:"csig_ssthresh"`
 	CsigState    *ebpf.Program `ebpf:"csig_state"`
+	CsigTxStart  *ebpf.Program `ebpf:"csig_tx_start"`
 	CsigUndo     *ebpf.Program `ebpf:"csig_undo"`
 }
 
@@ -173,6 +176,7 @@ func (p *controlPrograms) Close() error {
 		p.CsigRelease,
 		p.CsigSsthresh,
 		p.CsigState,
+		p.CsigTxStart,
 		p.CsigUndo,
 	)
 }

@@ -3,10 +3,12 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +20,7 @@ const (
 
 // control is csig's congestion control in the kernel.
 type control struct {
-	controlObjects
+	controlMaps
 	headroom headroom
 	shares   [2]uint32        // N of 1/N, of a jump and of a ramp
 	name     [caNameSize]byte // of the network namespace's own: all of them share the kernel's list
@@ -68,10 +70,31 @@ func (cfg *Config) loadControl(room *headroom, before *programs) (*control, erro
 	if kept := before.kept(); kept != nil {
 		opts.MapReplacements = map[string]*ebpf.Map{controlMapControls: kept[tcpMapControls], controlMapControlCounters: kept[tcpMapControlCounters]}
 	}
-	if err := spec.LoadAndAssign(&c.controlObjects, &opts); err != nil {
+	if err := forThisKernel(spec); err != nil {
+		return nil, err
+	}
+	loaded, err := ebpf.NewCollectionWithOptions(spec, opts)
+	if err != nil {
 		return nil, fmt.Errorf("load the congestion control: %w", err)
 	}
-	return c, nil
+	defer loaded.Close() // of the programs: the control has them
+	return c, loaded.Assign(&c.controlMaps)
+}
+
+// forThisKernel leaves out the callback that kernels before Linux 7.1 do not have.
+func forThisKernel(spec *ebpf.CollectionSpec) error {
+	var ops *btf.Struct
+	kernel, err := btf.LoadKernelSpec()
+	if err == nil {
+		err = kernel.TypeByName("tcp_congestion_ops", &ops)
+	}
+	if err != nil {
+		return fmt.Errorf("find what congestion controls of this kernel have: %w", err)
+	}
+	if !slices.ContainsFunc(ops.Members, func(m btf.Member) bool { return m.Name == "cwnd_event_tx_start" }) {
+		delete(spec.Programs, controlProgCsigTxStart)
+	}
+	return nil
 }
 
 // share has the programs of TCP hand connections over, by maps that both have.
@@ -117,7 +140,7 @@ func (c *control) close() error {
 	if c.link != nil {
 		err = c.link.Close()
 	}
-	return errors.Join(err, c.controlObjects.Close())
+	return errors.Join(err, c.controlMaps.Close())
 }
 
 // tryControl is whether the kernel takes the congestion control.

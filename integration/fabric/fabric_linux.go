@@ -208,15 +208,22 @@ func (e End) plug(mtu int) (*Port, error) {
 // them: a super-frame would be one packet in the counters, and a shaper would
 // drop it.
 func offloadsOff(name string) error {
+	return off(name, feature{"TSO", unix.ETHTOOL_STSO}, feature{"GSO", unix.ETHTOOL_SGSO}, feature{"GRO", unix.ETHTOOL_SGRO})
+}
+
+// feature is one of a network device that ethtool switches.
+type feature struct {
+	name string
+	cmd  uint32
+}
+
+func off(name string, features ...feature) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open a socket for ethtool: %w", err)
 	}
 	defer unix.Close(fd)
-	for _, feature := range []struct {
-		name string
-		cmd  uint32
-	}{{"TSO", unix.ETHTOOL_STSO}, {"GSO", unix.ETHTOOL_SGSO}, {"GRO", unix.ETHTOOL_SGRO}} {
+	for _, feature := range features {
 		value := struct{ cmd, data uint32 }{cmd: feature.cmd}
 		var request struct {
 			name [unix.IFNAMSIZ]byte
