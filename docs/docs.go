@@ -12,6 +12,7 @@ const (
 const (
 	Comware    = At + "comware.md"
 	EOS        = At + "eos.md"
+	Hosts      = At + "hosts.md"
 	IOSXR      = At + "iosxr.md"
 	Junos      = At + "junos.md"
 	Legacy     = At + "legacy.md"

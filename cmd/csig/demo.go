@@ -11,7 +11,7 @@ import (
 type demoOptions struct {
 	duration, interval time.Duration
 	native, mixed      bool
-	mesh               bool
+	mesh, flows        bool
 	nativeInterval     time.Duration
 	json               bool
 	pcap, svg          string
@@ -39,11 +39,17 @@ plane closed. Both need root, outside any user namespace.
 With --mesh four hosts probe each other instead (csig mesh run), and the demo shows what csig
 mesh status prints while the load moves: which port limits how many pairs of hosts.
 
+With --flows two TCP flows cross such switches, one with the signal (csig host run) and one
+over a path of its own without any csig, while what others leave to them changes: the demo shows
+how much of it each takes, and which port the first one reads as its bottleneck. It needs root,
+as --native does, and Linux 6.6 or newer.
+
 It needs no privilege else where the kernel lets users make namespaces, touches no
 interface of this machine, and leaves nothing behind.`,
 		Example: `  csig demo
   csig demo --duration 30s --interval 50ms
   csig demo --mesh
+  csig demo --flows
   csig demo --mixed --svg ages.svg
   csig demo --native --native-interval 10ms
   csig demo --json --svg timeline.svg --pcap receiver.pcap > demo.json`,
@@ -59,18 +65,21 @@ interface of this machine, and leaves nothing behind.`,
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice, with --mesh once)")
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure (default: every load step twice, with --mesh and --flows once)")
 	f.DurationVar(&o.interval, "interval", 100*time.Millisecond, "averaging window Δt of the agents, 10ms to 10s")
 	f.BoolVar(&o.native, "native", false, "all switches measure, compare and replace in their kernels")
 	f.BoolVar(&o.mixed, "mixed", false, "the second switch does, the others have agents that rewrite rules")
 	f.BoolVar(&o.mesh, "mesh", false, "hosts probe each other, and name the ports that limit them")
+	f.BoolVar(&o.flows, "flows", false, "TCP flows with and without the signal, side by side")
 	f.DurationVar(&o.nativeInterval, "native-interval", time.Millisecond, "averaging window Δt of native switches, 100us to 10s")
-	cmd.MarkFlagsMutuallyExclusive("native", "mixed", "mesh")
+	cmd.MarkFlagsMutuallyExclusive("native", "mixed", "mesh", "flows")
 	f.StringVar(&o.pcap, "pcap", "", "write what the receiver got to this new file")
 	f.StringVar(&o.svg, "svg", "", "write a timeline of truth against S to this new file")
 	addJSON(cmd, &o.json)
-	for _, of := range []string{"pcap", "svg", "json"} { // of the probes from h1 to h2
+	for _, of := range []string{"pcap", "svg"} { // of the probes from h1 to h2
 		cmd.MarkFlagsMutuallyExclusive("mesh", of)
+		cmd.MarkFlagsMutuallyExclusive("flows", of)
 	}
+	cmd.MarkFlagsMutuallyExclusive("mesh", "json")
 	return cmd
 }

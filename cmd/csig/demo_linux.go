@@ -55,7 +55,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	case o.mixed:
 		opts.Native, opts.NativeDt = []string{"s2"}, o.nativeInterval
 	}
-	if opts.Duration == 0 && !o.mesh {
+	if opts.Duration == 0 && !o.mesh && !o.flows {
 		opts.Duration = demo.DefaultDuration(o.interval)
 	}
 	s := newScreen(live)
@@ -69,6 +69,9 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	}
 	if o.mesh {
 		return runMeshDemo(cmd, opts, s)
+	}
+	if o.flows {
+		return runFlowsDemo(cmd, opts, o.json)
 	}
 	// Files are opened first: a run that cannot be written down is no use.
 	create := func(flag, name string) (*os.File, error) {
@@ -131,5 +134,21 @@ func runMeshDemo(cmd *cobra.Command, opts demo.Options, s *screen) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "Next: a mesh of your own hosts: %s\n", docs.Mesh)
+	return err
+}
+
+func runFlowsDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	res, err := demo.RunFlows(cmd.Context(), demo.FlowsOptions{Options: opts, Ask: askHost})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(out, res)
+	}
+	if err := res.WriteText(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Next: your own hosts' connections: %s\n", docs.Hosts)
 	return err
 }

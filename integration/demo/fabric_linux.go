@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
@@ -35,6 +36,8 @@ type path struct {
 	sender, receiver *fabric.Port
 	hops             []*hop
 	hosts            map[string]*fabric.Port // network cards, by the host's name
+	delay            time.Duration           // of h1's cable, each way
+	relay            *fabric.Relay           // that has it; nil: none
 }
 
 func buildPath(fleet *inventory.Fleet) (*path, error) {
@@ -65,7 +68,7 @@ func (p *path) build(fleet *inventory.Fleet) error {
 		})
 	}
 	first, last := p.hops[0], p.hops[len(p.hops)-1]
-	if p.sender, _, err = p.Connect(fabric.End{Node: h1, Port: "eth0"}, fabric.End{Node: first.node, Port: "swp1"}, 0); err != nil {
+	if err := p.connectSender(h1, first.node); err != nil {
 		return err
 	}
 	for i, h := range p.hops {
@@ -111,6 +114,36 @@ func (p *path) build(fleet *inventory.Fleet) error {
 	}
 	p.hosts["h1"], p.hosts["h2"] = p.sender, p.receiver
 	return nil
+}
+
+// connectSender has a cable from h1 to the first switch, a long one where there is a delay.
+func (p *path) connectSender(h1, s1 *fabric.Node) (err error) {
+	at := fabric.End{Node: s1, Port: "swp1"}
+	if p.delay == 0 {
+		p.sender, _, err = p.Connect(fabric.End{Node: h1, Port: "eth0"}, at, 0)
+		return err
+	}
+	between, err := p.AddHost("relay")
+	if err != nil {
+		return err
+	}
+	var near, far *fabric.Port
+	if p.sender, near, err = p.Connect(fabric.End{Node: h1, Port: "eth0"}, fabric.End{Node: between, Port: "near"}, 0); err != nil {
+		return err
+	}
+	if far, _, err = p.Connect(fabric.End{Node: between, Port: "far"}, at, 0); err != nil {
+		return err
+	}
+	p.relay, err = fabric.StartRelay(near, far, p.delay)
+	return err
+}
+
+// Close takes the fabric down.
+func (p *path) Close() (err error) {
+	if p.relay != nil {
+		err = p.relay.Stop()
+	}
+	return errors.Join(err, p.Fabric.Close())
 }
 
 // setLoads changes the background load on every hop's cable, in bit/s.
