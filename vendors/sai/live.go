@@ -122,7 +122,7 @@ func (l *Live) session(ctx context.Context, v *view) error {
 
 // begin speaks with orchagent, and reads what there is behind all that was asked for before.
 func (l *Live) begin(ctx context.Context, want *vendors.Setup) (*view, error) {
-	v, _, err := l.read(ctx, want)
+	v, _, err := l.read(ctx, want, false)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (l *Live) begin(ctx context.Context, want *vendors.Setup) (*view, error) {
 	if err := l.srv.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	v, _, err = l.read(ctx, want)
+	v, _, err = l.read(ctx, want, true)
 	return v, err
 }
 
@@ -149,7 +149,7 @@ func (p *Process) missing() string {
 // Probe finds out what the switch can do, by capability queries.
 func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := Offline()
-	v, err := l.look(ctx, nil)
+	v, err := l.look(ctx, nil, false)
 	if err != nil {
 		return f, err
 	}
@@ -264,12 +264,12 @@ func unsupported(err error) error {
 func (l *Live) Observe(ctx context.Context) (vendors.Setup, error) {
 	var s vendors.Setup
 	var err error
-	l.seen, s, err = l.read(ctx, nil)
+	l.seen, s, err = l.read(ctx, nil, false)
 	return s, err
 }
 
-// read reads the record, and what the switch has of that and of the ports of want.
-func (l *Live) read(ctx context.Context, want *vendors.Setup) (*view, vendors.Setup, error) {
+// read reads the record, and what the switch has of that and of the ports of want; all: and every TAM object that it has.
+func (l *Live) read(ctx context.Context, want *vendors.Setup, all bool) (*view, vendors.Setup, error) {
 	rec, err := l.readRecord(ctx)
 	if err != nil {
 		return nil, vendors.Setup{}, err
@@ -290,7 +290,7 @@ func (l *Live) read(ctx context.Context, want *vendors.Setup) (*view, vendors.Se
 		}
 	}
 	slices.Sort(ports)
-	v, err := l.look(ctx, slices.Compact(ports))
+	v, err := l.look(ctx, slices.Compact(ports), all)
 	if err != nil {
 		return nil, vendors.Setup{}, err
 	}
@@ -493,7 +493,7 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 	if l.want == nil {
 		return res, &vendors.PermanentError{Err: errors.New("no more than the hash of the profile is known, of which the objects are made: call Apply with the profile first")}
 	}
-	v, s, err := l.read(ctx, nil)
+	v, s, err := l.read(ctx, nil, false)
 	if err != nil {
 		return res, err
 	}
@@ -525,7 +525,7 @@ func (l *Live) Release(context.Context) error { return nil }
 
 // Remove takes away what csig made, and gives ports back what SAI has by default.
 func (l *Live) Remove(ctx context.Context) error {
-	_, s, err := l.read(ctx, nil)
+	_, s, err := l.read(ctx, nil, false)
 	if err != nil || s.Nothing() && len(l.rec.IDs) == 0 && l.rec.Pending == nil {
 		return err
 	}

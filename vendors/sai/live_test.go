@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
@@ -623,4 +626,51 @@ func TestLivePorts(t *testing.T) {
 	if err := l.Remove(t.Context()); err != nil || sw.Object(sw.PortID("Ethernet3"))[portLocator] != "0" {
 		t.Error(err)
 	}
+}
+
+// TestLiveCost counts what a cycle asks of Redis, which orchagent and syncd need, on a switch with 200,000 routes: nothing that looks at
+// all keys, and as much as with none.
+func TestLiveCost(t *testing.T) {
+	sw := newSwitch(t)
+	l, want := applied(t, sw, inputs(t)[2])
+	sw.Redis.Do(1, "EVAL", `for i = 1, 200000 do redis.call("HSET", 'ASIC_STATE:SAI_OBJECT_TYPE_ROUTE_ENTRY:{"dest":"' .. i .. '"}', "SAI_ROUTE_ENTRY_ATTR_NEXT_HOP_ID", "oid:0x0") end`, 0)
+	cost := func(do func()) map[string]int {
+		t.Helper()
+		sw.Redis.Do(0, "CONFIG", "RESETSTAT")
+		do()
+		text, err := redis.String(sw.Redis.Do(0, "INFO", "commandstats"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := map[string]int{}
+		for line := range strings.Lines(text) {
+			var n int
+			name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+			if _, err := fmt.Sscanf(rest, "calls=%d", &n); err == nil && name != "config|resetstat" && name != "select" {
+				calls[name] = n
+			}
+		}
+		return calls
+	}
+	for range 2 {
+		got := cost(func() {
+			if res, err := l.Update(t.Context(), nil, 0); err != nil || len(res.Repaired) > 0 {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+		// The record; whether the switch is there, and its list; the ports' names, and 3 ports; 4 TAM_INT, and the TAM.
+		if want := map[string]int{"hget": 1, "exists": 1, "hmget": 1 + 3, "hgetall": 1 + 5}; !maps.Equal(got, want) {
+			t.Errorf("a cycle: %v, want %v", got, want)
+		}
+	}
+	// What is in doubt is looked for.
+	sw.Do(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, "0:null")
+	if got := cost(func() {
+		if res, err := l.Update(t.Context(), nil, 0); err != nil || len(res.Repaired) == 0 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	}); got["scan"] < 80 {
+		t.Errorf("a repair: %v", got)
+	}
+	has(t, sw, l, want, inputs(t)[2])
 }

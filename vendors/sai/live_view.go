@@ -30,8 +30,44 @@ type view struct {
 	bound    OIDs                       // the switch's TAM objects
 }
 
-// look reads it, of ports those with these names and those of the record.
-func (l *Live) look(ctx context.Context, ports []string) (*view, error) {
+// defaultSwitch is the switch object of a libsairedis with one context, which numbers it 0.
+const defaultSwitch = OID(SwitchObject) << 48
+
+// keys are those of the switch and of TAM objects in ASIC_DB: all that there are, or those of the record. To find
+// all, Redis looks at each key, routes and all: so that is for changes, and where a create's answer did not come.
+func (l *Live) keys(ctx context.Context, all bool) (keys []string, err error) {
+	if !all && l.rec.Pending == nil {
+		id := defaultSwitch
+		for i := range l.rec.Objects {
+			if t := l.rec.Objects[i].ID; t.Type() == SwitchObject {
+				id = t
+			}
+		}
+		keys = append(keys, asicKey(id))
+		for _, id := range slices.Sorted(maps.Values(l.rec.IDs)) {
+			keys = append(keys, asicKey(id))
+		}
+		there, err := l.cfg.Redis.All(ctx, []string{sonicdb.ASIC, "EXISTS", keys[0]})
+		if err != nil || there[0] == int64(1) {
+			return keys, err
+		}
+		keys = nil
+	}
+	for _, prefix := range []string{SwitchObject.String() + ":", TAMObject.String()} { // TAM, and TAM_INT
+		found, err := l.cfg.Redis.Scan(ctx, sonicdb.ASIC, asicState+prefix)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, found...)
+	}
+	return keys, nil
+}
+
+// asicKey is an object's.
+func asicKey(id OID) string { return asicState + id.Type().String() + ":" + id.String() }
+
+// look reads it: of ports those with these names and those of the record, of TAM objects those of the record, or all.
+func (l *Live) look(ctx context.Context, ports []string, all bool) (*view, error) {
 	v := &view{objects: map[OID]map[string]string{}, set: map[OID]map[string]*string{}, ports: map[string]OID{}}
 	db := l.cfg.Redis
 	answers, err := db.All(ctx, []string{sonicdb.Counters, "HGETALL", portNamesMap})
@@ -47,13 +83,9 @@ func (l *Live) look(ctx context.Context, ports []string) (*view, error) {
 			v.ports[name] = id
 		}
 	}
-	var keys []string
-	for _, prefix := range []string{SwitchObject.String() + ":", TAMObject.String()} { // TAM, and TAM_INT
-		found, err := db.Scan(ctx, sonicdb.ASIC, asicState+prefix)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, found...)
+	keys, err := l.keys(ctx, all)
+	if err != nil {
+		return nil, err
 	}
 	var ids []OID
 	var commands [][]string
@@ -87,7 +119,7 @@ func (l *Live) look(ctx context.Context, ports []string) (*view, error) {
 	for id := range read {
 		if id.Type() == PortObject {
 			ids = append(ids, id)
-			commands = append(commands, []string{sonicdb.ASIC, "HMGET", asicState + PortObject.String() + ":" + id.String(), portStrip, portLocator})
+			commands = append(commands, []string{sonicdb.ASIC, "HMGET", asicKey(id), portStrip, portLocator})
 		}
 	}
 	if answers, err = db.All(ctx, commands...); err != nil {
@@ -99,7 +131,9 @@ func (l *Live) look(ctx context.Context, ports []string) (*view, error) {
 			if err != nil {
 				return nil, fmt.Errorf("ASIC_DB %s:%s: %w", t, id, err)
 			}
-			v.objects[id] = fields
+			if len(fields) > 0 { // it is there
+				v.objects[id] = fields
+			}
 			continue
 		}
 		values, err := redis.Values(answers[i], nil)
