@@ -440,12 +440,15 @@ func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vend
 	return l.save(ctx)
 }
 
-// carryOut carries out one call.
+// carryOut carries out one call, and reads back what it was for.
 func (l *Live) carryOut(ctx context.Context, op *Op, before *[]OID) error {
 	own := op.Object.OID
 	real, err := l.ids.real(*op)
 	if err != nil {
 		return err
+	}
+	if op.Kind == SetOp && op.Object.Attrs[0].Name == switchTAM {
+		return l.bind(ctx, &real)
 	}
 	if op.Kind == CreateOp {
 		l.rec.Pending = &pending{own, *before}
@@ -454,35 +457,75 @@ func (l *Live) carryOut(ctx context.Context, op *Op, before *[]OID) error {
 		}
 	}
 	id, err := l.srv.do(ctx, &real)
-	status := (*StatusError)(nil)
-	switch {
-	case op.Kind == RemoveOp && errors.As(err, &status) && status.Status == statusNone:
-	case errors.As(err, &status):
-		return &vendors.PermanentError{Err: status.of(op)}
-	case err != nil:
+	if err := refused(op, err); err != nil {
 		return err
 	}
 	switch op.Kind {
 	case CreateOp:
 		l.ids[own], l.rec.IDs[own.String()], l.rec.Pending = id, id, nil
 		*before = append(*before, id)
-		return l.save(ctx)
+		if err := l.save(ctx); err != nil {
+			return err
+		}
+		real.Object.OID = id
 	case RemoveOp:
 		delete(l.ids, own)
 		delete(l.rec.IDs, own.String())
 		return l.save(ctx)
 	}
-	return nil
+	return l.srv.confirm(ctx, &real.Object)
+}
+
+// refused is the error of a call, with what the switch has refused by its name. What is not there any more was removed.
+func refused(op *Op, err error) error {
+	status := (*StatusError)(nil)
+	switch {
+	case op.Kind == RemoveOp && errors.As(err, &status) && status.Status == statusNone:
+		return nil
+	case errors.As(err, &status):
+		return &vendors.PermanentError{Err: status.of(op)}
+	}
+	return err
+}
+
+// bindTries is how many times the list of the switch is set where another program sets it, too.
+const bindTries = 3
+
+// bind sets which TAM objects are bound on the switch: csig's as the call has it, beside those of others that are bound by now. It
+// reads the list just before, and behind it: one that another program has set meanwhile may lack csig's.
+func (l *Live) bind(ctx context.Context, op *Op) error {
+	wanted := op.Object.Attrs[0].Value.(OIDs)
+	own := slices.DeleteFunc(slices.Clone(wanted), func(id OID) bool { return l.ids.own(id) == id })
+	for range bindTries {
+		now, err := l.srv.bound(ctx)
+		if err != nil {
+			return err
+		}
+		list := append(slices.DeleteFunc(slices.Clone(now), func(id OID) bool { return l.ids.own(id) != id }), own...)
+		if now == nil { // it cannot be read
+			list = wanted
+		} else if len(list) == len(now) && !slices.ContainsFunc(own, func(id OID) bool { return !slices.Contains(now, id) }) {
+			return nil
+		}
+		op.Object.Attrs[0].Value = list
+		if _, err := l.srv.do(ctx, op); err != nil || now == nil {
+			return refused(op, err)
+		}
+	}
+	return fmt.Errorf("%s of the switch was set %d times, and is another list: does another program set it?", switchTAM, bindTries)
 }
 
 var attrStatus = regexp.MustCompile(`^SAI_STATUS_(INVALID_ATTRIBUTE|INVALID_ATTR_VALUE|ATTR_NOT_IMPLEMENTED|UNKNOWN_ATTRIBUTE|ATTR_NOT_SUPPORTED)_([0-9]{1,5})$`)
+
+// capabilityOf names what a switch lacks that does not take an attribute.
+func capabilityOf(name string) string { return strings.ToLower(strings.TrimPrefix(name, tamInt)) }
 
 // of names the attribute that was refused (inc/saistatus.h: a status has its place).
 func (e *StatusError) of(op *Op) error {
 	if m := attrStatus.FindStringSubmatch(e.Status); m != nil {
 		if n, err := strconv.Atoi(m[2]); err == nil && n < len(op.Object.Attrs) {
 			a := op.Object.Attrs[n]
-			return lacks(strings.ToLower(strings.TrimPrefix(a.Name, tamInt)), "%s=%s is refused: the switch answers %s", a.Name, a.Value, e.Status)
+			return lacks(capabilityOf(a.Name), "%s=%s is refused: the switch answers %s", a.Name, a.Value, e.Status)
 		}
 	}
 	return e

@@ -302,15 +302,17 @@ func TestLiveRepairs(t *testing.T) {
 	}
 }
 
+// foreignTAMOf makes a TAM object of another program's.
+func foreignTAMOf(sw *saitest.Switch) string {
+	made := sw.Do(TAMIntObject.String()+":"+testSwitch.String(), "create", tamInt+"TYPE", "SAI_TAM_INT_TYPE_IFA1", tamInt+"DEVICE_ID", "7", tamInt+"INT_PRESENCE_TYPE",
+		"SAI_TAM_INT_PRESENCE_TYPE_DSCP", tamInt+"INLINE", "true", tamInt+"ETH_TYPE_CODE_POINT", "0")
+	return sw.Do(TAMObject.String()+":"+testSwitch.String(), "create", attrInts, "1:"+made[3], tam+"TAM_BIND_POINT_TYPE_LIST", "1:SAI_TAM_BIND_POINT_TYPE_SWITCH")[3]
+}
+
 // TestLiveForeign has another program's objects on the switch, before and after csig's: they stay as they are.
 func TestLiveForeign(t *testing.T) {
 	sw := newSwitch(t)
-	foreign := func() string {
-		made := sw.Do(TAMIntObject.String()+":"+testSwitch.String(), "create", tamInt+"TYPE", "SAI_TAM_INT_TYPE_IFA1", tamInt+"DEVICE_ID", "7", tamInt+"INT_PRESENCE_TYPE",
-			"SAI_TAM_INT_PRESENCE_TYPE_DSCP", tamInt+"INLINE", "true", tamInt+"ETH_TYPE_CODE_POINT", "0")
-		tam := sw.Do(TAMObject.String()+":"+testSwitch.String(), "create", attrInts, "1:"+made[3], tam+"TAM_BIND_POINT_TYPE_LIST", "1:SAI_TAM_BIND_POINT_TYPE_SWITCH")
-		return tam[3]
-	}
+	foreign := func() string { return foreignTAMOf(sw) }
 	bound := func() string { return sw.Object(testSwitch.String())[switchTAM] }
 	first := foreign()
 	sw.Do(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, "1:"+first)
@@ -347,6 +349,69 @@ func TestLiveForeign(t *testing.T) {
 		t.Errorf("%v: %v, want %v", err, sw.Objects("SAI_OBJECT_TYPE_TAM"), before)
 	}
 	_ = want
+}
+
+// TestLiveBinds has another program set the list of the switch while csig changes it: after csig has read ASIC_DB, and behind csig's own set, by
+// what it had read before that. Both are bound in the end; where the other one goes on setting it without csig's, that is an error.
+func TestLiveBinds(t *testing.T) {
+	for _, row := range []struct {
+		what   string
+		times  int    // that it sets the list
+		at     string // a request of csig's
+		behind bool   // set behind it, and not before it
+		says   string
+	}{
+		{"before csig reads the list", 1, "create " + TAMObject.String(), false, ""},
+		{"behind csig's set", 1, "set " + SwitchObject.String(), true, ""},
+		{"behind each of csig's sets", 9, "set " + SwitchObject.String(), true, "does another program set it?"},
+		{"while csig removes its own", 1, "get " + SwitchObject.String(), false, ""},
+	} {
+		sw := newSwitch(t)
+		other := foreignTAMOf(sw)
+		in := inputs(t)[1]
+		bound := func() string { return sw.Object(testSwitch.String())[switchTAM] }
+		l, want := liveOf(t, sw, in)
+		removes := strings.Contains(row.what, "removes")
+		if removes {
+			if err := l.Apply(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left, list := row.times, "1:"+other
+		hook := func(words []string) error {
+			if left > 0 && strings.HasPrefix(words[1]+" "+words[0], row.at+":") {
+				left--
+				if removes {
+					_, csigs, _ := strings.Cut(bound(), ":")
+					list = "2:" + csigs + "," + other
+				}
+				sw.DoIn(SwitchObject.String()+":"+testSwitch.String(), "set", switchTAM, list)
+			}
+			return nil
+		}
+		if row.behind {
+			sw.On(nil, hook)
+		} else {
+			sw.On(hook, nil)
+		}
+		if removes {
+			if err := l.Remove(t.Context()); err != nil || bound() != "1:"+other || len(sw.Objects("SAI_OBJECT_TYPE_TAM")) != 1 {
+				t.Errorf("%s: %v, bound: %s, want %s", row.what, err, bound(), other)
+			}
+			continue
+		}
+		err := l.Apply(t.Context(), want)
+		if row.says != "" {
+			if err == nil || !strings.Contains(err.Error(), row.says) || bound() != "1:"+other {
+				t.Errorf("%s: %v, bound: %s", row.what, err, bound())
+			}
+			sw.On(nil, nil)
+			_, err = l.Update(t.Context(), nil, 0)
+		}
+		if own := l.ids[ownOID(TAMObject, 1)].String(); err != nil || bound() != "2:"+other+","+own || sw.Died() != nil {
+			t.Errorf("%s: %v, bound: %s, want %s and %s", row.what, err, bound(), other, own)
+		}
+	}
 }
 
 // TestLiveRestarts restarts orchagent in each way: nothing is sent to it while it is not ready, which the error says, and
@@ -427,6 +492,29 @@ func TestLiveRefusals(t *testing.T) {
 		if row.enums == nil || row.answers {
 			empty(t, sw)
 		}
+		if err := l.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		empty(t, sw)
+	}
+}
+
+// TestLiveReadBack has a switch that accepts what it does not do: each attribute is read back, and named.
+func TestLiveReadBack(t *testing.T) {
+	for _, row := range []struct{ name, has, says string }{
+		{attrInterval, "256", "SAI capability bw_time_interval: SAI_TAM_INT_ATTR_BW_TIME_INTERVAL=128 was accepted, and the switch has 256"},
+		{attrRanges, "1:0,9", "SAI capability quant_band_uint64_range_list"},
+		{portStrip, "false", "SAI capability sai_port_attr_int_delete"},
+		{switchTAM, "0:null", "does another program set it?"},
+		{attrInterval, "128", ""},
+	} {
+		sw := newSwitch(t)
+		sw.Keeps[row.name] = row.has
+		l, want := liveOf(t, sw, inputs(t)[1])
+		if err := l.Apply(t.Context(), want); (err == nil) != (row.says == "") || err != nil && !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		clear(sw.Keeps)
 		if err := l.Remove(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -156,6 +157,29 @@ func (s *server) get(ctx context.Context, t ObjectType, id OID, name string) (st
 		}
 		return values[0][1], nil
 	}
+}
+
+// bound are the TAM objects that are bound on the switch; nil: it does not tell.
+func (s *server) bound(ctx context.Context) (OIDs, error) {
+	text, err := s.get(ctx, SwitchObject, s.switchID, switchTAM)
+	if err != nil {
+		return nil, unsupported(err)
+	}
+	return parseOIDs(text)
+}
+
+// confirm reads back what was created or set. What the switch does not tell is as it was asked for.
+func (s *server) confirm(ctx context.Context, o *Object) error {
+	for _, a := range o.Attrs {
+		is, err := s.get(ctx, o.Type, o.OID, a.Name)
+		if err := unsupported(err); err != nil {
+			return err
+		}
+		if err == nil && is != a.Value.String() {
+			return &vendors.PermanentError{Err: lacks(capabilityOf(a.Name), "%s=%s was accepted, and the switch has %s", a.Name, a.Value, untrusted.Text(is, 100))}
+		}
+	}
+	return nil
 }
 
 // catchUp returns when all that was asked for before is in ASIC_DB: requests are carried out one after the other, and syncd

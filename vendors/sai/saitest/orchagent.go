@@ -27,9 +27,10 @@ const (
 type Switch struct {
 	Redis *sonictest.Redis
 
-	// Lacks are attributes that its SAI does not implement; Enums the values that it has of an attribute, nil: all. It is asked
+	// Lacks are attributes that its SAI does not implement; Keeps the values that it has of some, whatever they are set to; Enums the values that it has of an attribute, nil: all. It is asked
 	// which ones in vain, as the virtual switch is, unless AnswersEnums.
 	Lacks        map[string]bool
+	Keeps        map[string]string
 	Enums        map[string][]string
 	AnswersEnums bool
 
@@ -82,7 +83,7 @@ const SwitchID = 33 << 48
 // New starts a switch with ports of these names.
 func New(t testing.TB, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Enums: map[string][]string{}, t: t, stopped: make(chan struct{})}
+	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Keeps: map[string]string{}, Enums: map[string][]string{}, t: t, stopped: make(chan struct{})}
 	s.ports = ports
 	s.cold()
 	s.portsMade()
@@ -184,10 +185,16 @@ func (s *Switch) Do(words ...string) []string {
 	s.t.Helper()
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	return s.DoIn(words...)
+}
+
+// DoIn is Do for the functions of On, which a request waits for.
+func (s *Switch) DoIn(words ...string) []string {
+	s.t.Helper()
 	s.writeRows()
 	out, err := s.carryOut(words)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Error(err)
 	}
 	s.writeRows()
 	return out
@@ -509,6 +516,9 @@ func (s *Switch) quad(words []string) ([]string, error) {
 			}
 			if !set {
 				v = attrs[name].initial
+			}
+			if kept, is := s.Keeps[name]; is {
+				v = kept
 			}
 			if count, _, list := strings.Cut(v, ":"); list {
 				n, _ := strconv.Atoi(count)
