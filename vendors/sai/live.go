@@ -94,10 +94,10 @@ func (l *Live) session(ctx context.Context, v *view) error {
 		if err == nil && l.srv.switchID == v.switchID {
 			return nil
 		}
-		if errors.Is(err, errSilent) {
+		if l.srv.busy() {
 			// Another process is none that was asked for anything.
 			if p, other := l.cfg.Host.Orchagent(ctx); other != nil || p.ID == l.proc.ID {
-				return err
+				return cmp.Or(other, err)
 			}
 		}
 		l.hangUp()
@@ -420,7 +420,7 @@ func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vend
 	for own, real := range l.ids {
 		l.rec.IDs[own.String()] = real
 	}
-	l.rec.Pending = nil
+	l.rec.Pending, l.rec.Partly = nil, true
 	if err := l.save(ctx); err != nil {
 		return err
 	}
@@ -436,7 +436,7 @@ func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vend
 	if to == nil {
 		return l.forget(ctx)
 	}
-	l.rec.Objects = l.rec.Objects[:len(objects)]
+	l.rec.Objects, l.rec.Partly = l.rec.Objects[:len(objects)], false
 	return l.save(ctx)
 }
 

@@ -30,6 +30,7 @@ type liveRecord struct {
 	Objects []recordObject `json:"objects"`           // csig's, and ports and the switch as csig set them
 	IDs     map[string]OID `json:"ids"`               // that the switch gave, by csig's own
 	Pending *pending       `json:"pending,omitempty"` // what was asked for last
+	Partly  bool           `json:"partly,omitempty"`  // the change that leads there has not come to its end
 }
 
 type recordObject struct {

@@ -1,6 +1,7 @@
 package sai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,8 +21,10 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sai/saitest"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
+	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -531,7 +536,6 @@ type mishap struct {
 }
 
 var mishaps = []mishap{
-	{"hangs, and answers", "has not answered", true, func(*saitest.Switch) func() { return func() {} }},
 	{"hangs, and is ended", "has not answered", true, func(sw *saitest.Switch) func() { return func() { sw.Reload()() } }},
 	{"is killed", ErrNoOrchagent.Error(), false, func(sw *saitest.Switch) func() { sw.Kill(); return func() { sw.Reload()() } }},
 	{"config reload", "PortInitDone", false, (*saitest.Switch).Reload},
@@ -634,6 +638,134 @@ func TestLiveMishaps(t *testing.T) {
 
 // TestLongLiveMishaps is TestLiveMishaps at each of the requests.
 func TestLongLiveMishaps(t *testing.T) { TestLiveMishaps(t) }
+
+// virtual is the machine of a fake for tests on virtual time: what comes over connections in memory goes to the fake's socket, each request over
+// a connection of its own, so that nothing of the machine is waited for while time goes on.
+type virtual struct {
+	beside
+	before func(n int, conn net.Conn) // of the n-th request, from 0, which waits for it
+
+	mu   sync.Mutex
+	came int        // requests
+	turn sync.Mutex // one at a time
+}
+
+func (v *virtual) Dial(context.Context, Process) (net.Conn, error) {
+	here, there := memnet.Pipe("csig", "orchagent")
+	go func() {
+		defer there.Close()
+		_ = sonictest.ServeREP(there, func(body []byte) ([]byte, error) { // what is none of csig's messages the fake's own end says
+			v.mu.Lock()
+			n := v.came
+			v.came++
+			v.mu.Unlock()
+			if v.before != nil {
+				v.before(n, there)
+			}
+			v.turn.Lock()
+			defer v.turn.Unlock()
+			to, err := net.Dial("unix", v.sw.Socket())
+			if err != nil {
+				return nil, err
+			}
+			mq, err := sonicmq.Open(context.Background(), to)
+			if err != nil {
+				return nil, err
+			}
+			defer func() {
+				mq.Close()
+				for range mq.C { //nolint:revive // until it is closed
+				}
+			}()
+			if err := mq.Send(context.Background(), body); err != nil {
+				return nil, err
+			}
+			return <-mq.C, nil
+		})
+	}()
+	return here, nil
+}
+
+func (v *virtual) requests() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.came
+}
+
+// TestLiveHangs has orchagent hang for 30 s at each request of going over from one profile to another, on virtual time: csig gives up after 10 s,
+// sends nothing before orchagent has answered, and then makes the setup. Where the connection is lost meanwhile, no answer can come: nothing is
+// sent for 2 minutes.
+func TestLiveHangs(t *testing.T) {
+	every := vendorstest.Every(t, 17)
+	for _, row := range []struct {
+		name string
+		lost time.Duration // after the request; 0: never
+		says string
+		over time.Duration // after the request
+	}{
+		{"answers", 0, "has not answered", 30 * time.Second},
+		{"connection lost", 5 * time.Second, "nothing more is sent to this orchagent", longestAnswer},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			all := inputs(t)
+			tried := 0
+			for at, ended := 0, false; !ended; at += every {
+				sw := newSwitch(t)
+				applied(t, sw, all[0])
+				synctest.Test(t, func(t *testing.T) {
+					l, want := liveOf(t, sw, all[2])
+					var sent time.Time
+					v := &virtual{beside: beside{sw}}
+					v.before = func(n int, conn net.Conn) {
+						if n == at {
+							sent = time.Now()
+							if row.lost > 0 {
+								time.Sleep(row.lost)
+								conn.Close()
+							}
+							time.Sleep(30*time.Second - row.lost)
+						}
+					}
+					l.cfg.Host = v
+					err := l.Apply(t.Context(), want)
+					if ended = err == nil; ended {
+						return // there is no such request
+					}
+					tried++
+					if took, want := time.Since(sent), cmp.Or(row.lost, serverPatience); took != want {
+						t.Errorf("request %d: given up after %v, want %v: %v", at, took, want, err)
+					}
+					for ; time.Since(sent) < row.over; time.Sleep(row.over / 10) {
+						if err := l.Apply(t.Context(), want); err == nil || !strings.Contains(err.Error(), row.says) {
+							t.Fatalf("request %d, after %v: %v", at, time.Since(sent), err)
+						}
+						if _, err := l.Update(t.Context(), nil, 0); err == nil {
+							t.Fatalf("request %d, after %v: no error of what has not come to its end", at, time.Since(sent))
+						}
+						if v.requests() != at+1 {
+							t.Fatalf("request %d, after %v: %d requests were sent meanwhile", at, time.Since(sent), v.requests()-at-1)
+						}
+					}
+					synctest.Wait() // the answer is there
+					if err := l.Apply(t.Context(), want); err != nil {
+						t.Fatalf("request %d: %v", at, err)
+					}
+					has(t, sw, l, want, all[2])
+				})
+				sw.Stop()
+				if t.Failed() {
+					t.Fatalf("request %d", at)
+				}
+			}
+			if tried < max(1, 60/every) {
+				t.Errorf("%d requests", tried)
+			}
+		})
+	}
+}
+
+// TestLongLiveHangs is TestLiveHangs at each of the requests.
+func TestLongLiveHangs(t *testing.T) { TestLiveHangs(t) }
 
 // TestLiveWithoutTrimming has switches that cannot set D: one that trims no packets has no use for it.
 func TestLiveWithoutTrimming(t *testing.T) {

@@ -328,6 +328,9 @@ func (l *Live) setupWith(v *view) vendors.Setup {
 	}
 	damaged := l.damage(v, names)
 	s.Damaged = damaged[""]
+	if s.Damaged == "" && l.rec.Partly {
+		s.Damaged = "the last change has not come to its end"
+	}
 	recorded := map[OID]bool{}
 	for i := range l.rec.Objects {
 		recorded[l.rec.Objects[i].ID] = true

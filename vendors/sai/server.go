@@ -17,6 +17,10 @@ import (
 // serverPatience is how long orchagent may take for one request: its thread waits for orchagent's own calls of SAI.
 const serverPatience = 10 * time.Second
 
+// longestAnswer is how long orchagent is left alone where the connection was lost before an answer, as that cannot come any more: libsairedis waits
+// 60 s for syncd's (lib/sairedis.h:46, SAI_REDIS_DEFAULT_SYNC_OPERATION_RESPONSE_TIMEOUT), before that perhaps for a call of orchagent's own.
+const longestAnswer = 2 * time.Minute
+
 // errSilent is in the error of a request that orchagent has not answered, and of all after it: nothing is sent until it
 // was seen healthy. errLost is in that of one whose connection was lost. What became of either is not known.
 var (
@@ -31,7 +35,8 @@ type server struct {
 	patience time.Duration
 
 	mq      *sonicmq.Conn
-	waiting bool // a request was sent, and is not answered
+	waiting bool      // a request was sent, and is not answered
+	sent    time.Time // the last request
 }
 
 // openServer begins to speak with what answers at a connection, which is closed after an error.
@@ -50,29 +55,38 @@ func (s *server) Close() { s.mq.Close() }
 
 // healthy reports whether a request may be sent: the last one was answered.
 func (s *server) healthy() error {
-	if s.mq.Closed() {
-		return errLost
-	}
-	if !s.waiting {
-		return nil
-	}
 	select {
 	case _, open := <-s.mq.C: // late; what it made is found by reading
-		if s.waiting = false; !open {
-			return s.lost()
+		if !open {
+			return s.lost(s.mq.Err())
 		}
-		return nil
+		s.waiting = false
 	default:
+	}
+	switch {
+	case s.mq.Closed():
+		return s.lost(nil)
+	case s.waiting:
 		return errSilent
 	}
+	return nil
 }
 
-func (s *server) lost() error {
+// busy reports whether orchagent may still be at the last request.
+func (s *server) busy() bool {
+	return s.waiting && (!s.mq.Closed() || time.Since(s.sent) < longestAnswer)
+}
+
+func (s *server) lost(why error) error {
 	s.mq.Close()
-	if err := s.mq.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errLost, err)
+	err := errLost
+	if s.waiting {
+		err = fmt.Errorf("%w before its answer came: nothing more is sent to this orchagent until %v behind the request", errLost, longestAnswer)
 	}
-	return errLost
+	if why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
 }
 
 // call sends a request, and waits for its answer.
@@ -86,17 +100,18 @@ func (s *server) call(ctx context.Context, what string, body []byte, want string
 	// A caller that gives up here does not lose the connection, by which the answer is known.
 	sending, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.patience, errSilent)
 	defer cancel()
+	s.waiting, s.sent = true, time.Now()
 	if err := s.mq.Send(sending, body); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", what, errLost, err)
+		return nil, fmt.Errorf("%s: %w", what, s.lost(err))
 	}
-	s.waiting = true
 	late := time.NewTimer(s.patience)
 	defer late.Stop()
 	select {
 	case body, open := <-s.mq.C:
-		if s.waiting = false; !open {
-			return nil, fmt.Errorf("%s: %w", what, s.lost())
+		if !open {
+			return nil, fmt.Errorf("%s: %w", what, s.lost(s.mq.Err()))
 		}
+		s.waiting = false
 		status, values, err := answer(body, want)
 		switch {
 		case err != nil:
