@@ -65,15 +65,18 @@ func (l *Live) hangUp() {
 
 // ready reports whether orchagent may be sent anything: all ports are made, and it is not in a warm restart, in which
 // syncd removes what the new view does not ask for. A syncd that is asynchronous throws at a call that the chip refuses
-// (syncd/Syncd.cpp, processQuadEvent), and nothing learns the outcome.
+// (syncd/Syncd.cpp, processQuadEvent), and nothing learns the outcome; it is one where its key says so, and no other (saitest/doc.go).
 func (l *Live) ready(ctx context.Context) error {
 	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"},
-		[]string{sonicdb.Config, "HGET", "DEVICE_METADATA|localhost", "synchronous_mode"})
+		[]string{sonicdb.Config, "HGET", "DEVICE_METADATA|localhost", "synchronous_mode"}, []string{sonicdb.Config, "HGET", "SYSTEM_DEFAULTS|async_rec", "status"})
 	if err != nil {
 		return err
 	}
+	if late, _ := redis.String(answers[3], nil); late == "enabled" {
+		return &vendors.PermanentError{Err: errors.New("syncd writes to ASIC_DB some time after its answers there (CONFIG_DB SYSTEM_DEFAULTS|async_rec status: enabled), so that csig cannot tell what it has made: disable it, and restart swss")}
+	}
 	if mode, _ := redis.String(answers[2], nil); mode == "disable" {
-		return &vendors.PermanentError{Err: errors.New("syncd is asynchronous there (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode: disable), and would end at what the chip refuses: enable synchronous_mode")}
+		return &vendors.PermanentError{Err: errors.New("syncd is asynchronous there (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode: disable), and would end at what the chip refuses: run config synchronous_mode enable, and restart swss")}
 	}
 	if made, _ := redis.Int(answers[0], nil); made == 0 {
 		return errors.New("orchagent has not made all ports yet (APPL_DB PORT_TABLE:PortInitDone): nothing is sent to it")

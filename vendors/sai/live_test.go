@@ -784,24 +784,34 @@ func TestLiveWithoutTrimming(t *testing.T) {
 	}
 }
 
-// TestLiveAsynchronous has a switch whose syncd would end at a refusal: it is sent nothing.
+// TestLiveAsynchronous has a switch whose syncd would end at a refusal, or writes to ASIC_DB at any time: it is sent nothing. All others are synchronous.
 func TestLiveAsynchronous(t *testing.T) {
 	sw := newSwitch(t)
-	sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", "disable")
-	l, want := liveOf(t, sw, inputs(t)[1])
-	f, err := l.Probe(t.Context())
-	if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, "synchronous_mode") {
-		t.Errorf("%+v, %v", f.Update, err)
-	}
-	if err := l.Apply(t.Context(), want); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), "synchronous_mode") {
-		t.Error(err)
-	}
-	if log := sw.Log(); len(log) > 0 {
-		t.Errorf("sent: %q", log)
-	}
-	sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", "enable")
-	if err := l.Apply(t.Context(), want); err != nil {
-		t.Error(err)
+	for _, row := range []struct{ key, field, is, not string }{
+		{"DEVICE_METADATA|localhost", "synchronous_mode", "disable", "enable"},
+		{"SYSTEM_DEFAULTS|async_rec", "status", "enabled", "disabled"},
+	} {
+		sw.Redis.Do(4, "HSET", row.key, row.field, row.is)
+		l, want := liveOf(t, sw, inputs(t)[1])
+		f, err := l.Probe(t.Context())
+		if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, row.key) {
+			t.Errorf("%+v, %v", f.Update, err)
+		}
+		if err := l.Apply(t.Context(), want); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), row.key) {
+			t.Error(err)
+		}
+		if log := sw.Log(); len(log) > 0 {
+			t.Errorf("sent: %q", log)
+		}
+		sw.Redis.Do(4, "HSET", row.key, row.field, row.not)
+		if err := l.Apply(t.Context(), want); err != nil {
+			t.Error(err)
+		}
+		sw.Redis.Do(4, "HDEL", row.key, row.field)
+		if err := l.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		sw.Log()
 	}
 }
 

@@ -26,6 +26,11 @@
 //   - syncd carries requests out one after the other, and writes what was created, set and removed to ASIC_DB behind its answer
 //     (syncd/Syncd.cpp:3650 and 3653; syncd/RedisClient.cpp:490, 558 and 582), by the virtual IDs that clients have. One that is not
 //     synchronous throws at a call that fails instead (syncd/Syncd.cpp:3642): the fake is synchronous;
+//   - syncd and orchagent are synchronous unless synchronous_mode of DEVICE_METADATA is "disable", so also where there is no such key
+//     (sonic-net/sonic-buildimage files/build_templates/swss_vars.j2:9 as of 4b5bf30e, since pull request 5735 of 2020-10 and in all releases since 202012;
+//     dockers/docker-orchagent/orchagent.sh:29 as of 0338f83b; syncd/scripts/syncd_init_common.sh:44 and 54), and whatever that says where
+//     they speak by ZeroMQ (syncd/Syncd.cpp:145). Since 2026-07 syncd of master then writes to ASIC_DB behind its answers by a thread of its own where
+//     SYSTEM_DEFAULTS|async_rec is enabled (master 21851c5d: syncd/scripts/syncd_init_common.sh:57, syncd/Syncd.cpp:211), which csig refuses;
 //   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342);
 //   - in a warm restart syncd removes what the new view has not (syncd/Syncd.cpp:4620, syncd/ComparisonLogic.cpp:541);
 //   - orchagent runs in the host's network namespace, and on a switch of several ASICs in one for each
