@@ -19,6 +19,7 @@ type Capabilities struct {
 	DBit          DBit              // SAI_TAM_INT_ATTR_CSIG_D_BIT
 	Strip         bool              // SAI_PORT_ATTR_INT_DELETE
 	Locator       bool              // SAI_PORT_ATTR_INT_METADATA
+	Refuses       map[string]bool   // attributes that it does not have, or its SAI; nil: not known
 }
 
 // DBit is what a switch does with the D bit of packets that it trims.

@@ -176,38 +176,33 @@ func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 
 // capabilities asks the switch.
 func (l *Live) capabilities(ctx context.Context, v *view) (*Capabilities, error) {
-	c := &Capabilities{DBit: DBitNone}
-	create := func(name string) (bool, error) {
-		if !l.srv.names[name] {
-			return false, nil
+	c := &Capabilities{DBit: DBitNone, Refuses: map[string]bool{}}
+	can := map[string]capable{}
+	for i := range Attributes {
+		a := &Attributes[i]
+		if c.Refuses[a.Name] = !l.srv.names[a.Name]; c.Refuses[a.Name] {
+			continue
 		}
-		can, _, err := l.srv.can(ctx, TAMIntObject, name)
-		return can, unsupported(err)
+		is, err := l.srv.can(ctx, a.Object, a.Name)
+		if e := unsupported(err); e != nil {
+			return nil, e
+		}
+		can[a.Name] = is
+		c.Refuses[a.Name] = err == nil && !is.set && !is.create
 	}
-	set := func(name string) (bool, error) {
-		_, can, err := l.srv.can(ctx, PortObject, name)
-		return can, unsupported(err)
-	}
-	typed, err := create(tamInt + "TYPE")
-	signals, err2 := create(attrSignal)
-	dBit, err3 := create(attrDBit)
-	strip, err4 := set(portStrip)
-	locator, err5 := set(portLocator)
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
-		return nil, err
-	}
+	var err error
 	// A switch that does not answer which values it has may have all: what it has not it refuses.
 	has := func(name string) func(Enum) bool {
 		values, known, e := l.srv.values(ctx, TAMIntObject, name)
 		err = errors.Join(err, e)
 		return func(v Enum) bool { return l.srv.names[string(v)] && (!known || slices.Contains(values, Numbers[v])) }
 	}
-	if typed {
+	if can[tamInt+"TYPE"].create {
 		is := has(tamInt + "TYPE")
 		c.Compact, c.Wide = is(compactType), is(wideType)
 	}
-	c.Strip, c.Locator = strip, locator
-	if dBit {
+	c.Strip, c.Locator = can[portStrip].set, can[portLocator].set
+	if can[attrDBit].create {
 		c.DBit = DBitSets
 	} else {
 		// orchagent has asked the switch (sonic-swss orchagent/switch/trimming/capabilities.cpp).
@@ -219,7 +214,7 @@ func (l *Live) capabilities(ctx context.Context, v *view) (*Capabilities, error)
 			c.DBit = DBitNoTrim
 		}
 	}
-	if signals {
+	if can[attrSignal].create {
 		is := has(attrSignal)
 		for sig, name := range signalTypes {
 			if is(name) {
@@ -355,8 +350,24 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	for i := range p.Own { // what this SAI does not have, and would be as it is by default
 		p.Own[i].Attrs = slices.DeleteFunc(p.Own[i].Attrs, func(a Attr) bool {
 			is := attribute(a.Name)
-			return (l.srv != nil && !l.srv.names[a.Name] || a.Name == attrDBit && c != nil && c.DBit != DBitSets) && is.Default != nil && is.Default.String() == a.Value.String()
+			lacks := l.srv != nil && !l.srv.names[a.Name] || c != nil && (c.Refuses[a.Name] || a.Name == attrDBit && c.DBit != DBitSets)
+			return lacks && is.Default != nil && is.Default.String() == a.Value.String()
 		})
+	}
+	if c == nil {
+		return p, nil
+	}
+	var errs []error
+	for _, o := range append(slices.Clone(p.Own), p.Switch) {
+		for _, a := range o.Attrs {
+			if c.Refuses[a.Name] {
+				errs = append(errs, lacks(capabilityOf(a.Name), "the switch does not have %s", a.Name))
+				c.Refuses[a.Name] = false // named once
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return nil, &vendors.PermanentError{Err: errors.Join(errs...)}
 	}
 	return p, nil
 }

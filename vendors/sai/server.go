@@ -200,25 +200,28 @@ func (s *server) confirm(ctx context.Context, o *Object) error {
 // catchUp returns when all that was asked for before is in ASIC_DB: requests are carried out one after the other, and syncd
 // writes there behind its answer, before it takes the next one (syncd/Syncd.cpp, processQuadEvent).
 func (s *server) catchUp(ctx context.Context) error {
-	_, _, err := s.can(ctx, TAMObject, attrInts)
+	_, err := s.can(ctx, TAMObject, attrInts)
 	return unsupported(err)
 }
 
-// can is what the switch does with an attribute.
-func (s *server) can(ctx context.Context, t ObjectType, name string) (create, set bool, err error) {
+// capable is what the switch does with an attribute.
+type capable struct{ create, set bool }
+
+// can is its answer to the capability query.
+func (s *server) can(ctx context.Context, t ObjectType, name string) (capable, error) {
 	body, err := s.names.capability(s.switchID, t, name)
 	if err != nil {
-		return false, false, err
+		return capable{}, err
 	}
 	values, err := s.call(ctx, "ask for the capability of "+name, body, answerCapability)
 	if err != nil {
-		return false, false, err
+		return capable{}, err
 	}
 	is := map[string]bool{}
 	for _, v := range values {
 		is[v[0]] = v[1] == "true"
 	}
-	return is["CREATE_IMPLEMENTED"], is["SET_IMPLEMENTED"], nil
+	return capable{create: is["CREATE_IMPLEMENTED"], set: is["SET_IMPLEMENTED"]}, nil
 }
 
 // values are the numbers of the values that the switch has of an attribute's enum; known is false where it does not say.

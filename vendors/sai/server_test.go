@@ -149,7 +149,7 @@ func TestNothingElseIsSent(t *testing.T) {
 			_, err = s.get(t.Context(), types[r.IntN(len(types))], ids[r.IntN(len(ids))], pick(append(texts, switchTAM, portStrip, attrRanges)))
 		case 1:
 			if r.IntN(2) == 0 {
-				_, _, err = s.can(t.Context(), types[r.IntN(len(types))], pick(append(texts, switchTAM, portStrip, attrRanges)))
+				_, err = s.can(t.Context(), types[r.IntN(len(types))], pick(append(texts, switchTAM, portStrip, attrRanges)))
 			} else if _, _, err = s.values(t.Context(), types[r.IntN(len(types))], pick(append(texts, attrSignal, portStrip, attrSignal))); err == nil {
 				asked++
 			}
