@@ -15,10 +15,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -111,6 +113,15 @@ func (l *Live) session(ctx context.Context, v *view) error {
 	}
 	if missing := p.missing(); missing != "" {
 		return &vendors.PermanentError{Err: errors.New(missing)}
+	}
+	if p.ASIC != "" {
+		answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Config, "HGET", "DEVICE_METADATA|localhost", "asic_name"})
+		if err != nil {
+			return err
+		}
+		if of, _ := redis.String(answers[0], nil); !strings.EqualFold(of, p.ASIC) {
+			return &vendors.PermanentError{Err: fmt.Errorf("the orchagent of this network namespace drives %s, and the databases are those of %q: give the file of its own (management: redis: databases; %s)", p.ASIC, untrusted.Text(of, 20), docs.SAI)}
+		}
 	}
 	conn, err := l.cfg.Host.Dial(ctx, p)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
@@ -107,7 +108,7 @@ func (l *Live) look(ctx context.Context, ports []string, all bool) (*view, error
 		ids = append(ids, id)
 	}
 	if v.switchID == 0 {
-		return nil, fmt.Errorf("ASIC_DB has no switch: orchagent has not made it yet")
+		return nil, fmt.Errorf("ASIC_DB has no switch: orchagent has not made it yet, or on a switch of several ASICs the databases are not those of one (management: redis: databases; %s)", docs.SAI)
 	}
 	read := map[OID]bool{}
 	for _, name := range ports {

@@ -27,6 +27,7 @@ type Host interface {
 // Process is an orchagent that runs.
 type Process struct {
 	ID    string          // tells it from one before, or after
+	ASIC  string          // on a switch of several ASICs that which it drives, as "asic0"; "" elsewhere
 	Names map[string]bool // of object types, attributes and enums' values that csig uses, those that its SAI has
 }
 
@@ -84,8 +85,16 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 			elsewhere++
 			continue
 		}
-		names, err := l.names(ctx, pid)
-		return Process{ID: pid + " " + start, Names: names}, err
+		args, err := os.ReadFile(l.proc(pid, "cmdline"))
+		if err != nil {
+			continue
+		}
+		p := Process{ID: pid + " " + start}
+		if m := ofASIC.FindSubmatch(args); m != nil {
+			p.ASIC = string(m[1])
+		}
+		p.Names, err = l.names(ctx, pid)
+		return p, err
 	}
 	if elsewhere > 0 {
 		return Process{}, fmt.Errorf("%w: %d run in other network namespaces: on a switch of several ASICs run csig in that of one (ip netns exec asic0 csig agent)", ErrNoOrchagent, elsewhere)
@@ -95,6 +104,9 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 
 // ofRoot is in the status of a process whose users, all four, are root (proc_pid_status(5)).
 var ofRoot = regexp.MustCompile(`(?m)^Uid:\t0\t0\t0\t0$`)
+
+// ofASIC is in the arguments of orchagent on a switch of several ASICs (sonic-buildimage dockers/docker-orchagent/orchagent.sh).
+var ofASIC = regexp.MustCompile(`\x00swss\.(asic[0-9]{1,3})\.rec\x00`)
 
 // started is when a process was, in ticks since the machine was.
 func (l Local) started(pid string) (string, error) {

@@ -90,3 +90,34 @@ func TestLocal(t *testing.T) {
 	}
 	empty(t, sw)
 }
+
+// TestSeveralASICs has an orchagent of one ASIC of several: csig takes the databases of that ASIC alone.
+func TestSeveralASICs(t *testing.T) {
+	sw := newSwitch(t)
+	sw.ASIC = "asic1"
+	proc, pid := t.TempDir(), fmt.Sprint(sw.RunProcess())
+	if err := os.Symlink("/proc/"+pid, filepath.Join(proc, pid)); err != nil {
+		t.Fatal(err)
+	}
+	in := inputs(t)[1]
+	l, want := liveOf(t, sw, in)
+	l.cfg.Host = Local{Proc: proc}
+	for of, says := range map[string]string{"": `those of ""`, "asic0": `those of "asic0"`, "Asic1": "", "asic1": ""} {
+		sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "asic_name", of)
+		sw.Log()
+		err := l.Apply(t.Context(), want)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", of, err)
+		}
+		if sent := len(sw.Log()); says != "" && sent > 0 {
+			t.Errorf("%q: %d requests", of, sent)
+		}
+		l.hangUp()
+	}
+	has(t, sw, l, want, in)
+	// The host's own databases have no switch.
+	sw.Redis.Do(1, "FLUSHDB")
+	if _, err := l.Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "management: redis: databases") {
+		t.Error(err)
+	}
+}

@@ -34,7 +34,9 @@
 //   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342);
 //   - in a warm restart syncd removes what the new view has not (syncd/Syncd.cpp:4620, syncd/ComparisonLogic.cpp:541);
 //   - orchagent runs in the host's network namespace, and on a switch of several ASICs in one for each
-//     (sonic-net/sonic-buildimage files/build_templates/docker_image_ctl.j2, master).
+//     (sonic-net/sonic-buildimage files/build_templates/docker_image_ctl.j2 as of 005b214a, NET of start()), where its arguments name the ASIC
+//     (dockers/docker-orchagent/orchagent.sh:51 as of 0338f83b), as asic_name of DEVICE_METADATA does, and its databases are in
+//     /var/run/redis0 and so on (dockers/docker-database/docker-database-init.sh as of 0b8ea54b, REDIS_DIR).
 //
 // Assumed, by no text: that vendors answer with the virtual SAI's statuses, an attribute that one does not have with
 // SAI_STATUS_ATTR_NOT_SUPPORTED_n, n its place; that numbers of objects begin anew after a cold start; and that a chip does with tags

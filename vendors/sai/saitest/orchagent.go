@@ -33,6 +33,7 @@ type Switch struct {
 	Keeps        map[string]string
 	Enums        map[string][]string
 	AnswersEnums bool
+	ASIC         string
 
 	t     testing.TB
 	ports []string

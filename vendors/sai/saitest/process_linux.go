@@ -76,7 +76,7 @@ func orchagent(dir string) error {
 const library = "libsaimetadata.so.0"
 
 // RunProcess runs a process that is orchagent for those who look at this machine's, and returns its number. Its SAI has all names but those
-// that are left out.
+// that are left out. On a switch of several ASICs it drives ASIC.
 func (s *Switch) RunProcess(without ...string) int {
 	s.t.Helper()
 	text := strings.Repeat("\x7fELF....", 150_000) + "\x00SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE_OF_OTHERS\x00XSAI_PORT_ATTR_INT_DELETE\x00"
@@ -96,6 +96,9 @@ func (s *Switch) RunProcess(without ...string) int {
 		s.t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(dir, "orchagent"))
+	if s.ASIC != "" {
+		cmd.Args = append(cmd.Args, "-d", "/var/log/swss", "-s", "-f", "swss."+s.ASIC+".rec", "-j", "sairedis."+s.ASIC+".rec")
+	}
 	cmd.Env = append(os.Environ(), asOrchagent+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	cmd.Stderr = os.Stderr

@@ -5,8 +5,9 @@
 // (sonic-net/sonic-buildimage dockers/docker-database/database_config.json.j2,
 // read by sonic-swss-common common/dbconnector.cpp, class SonicDBConfig); where
 // that file cannot be read, the numbers are those of sonic-swss-common
-// common/schema.h. A switch of several ASICs, whose databases are in network
-// namespaces of their own (database_global.json), is not supported.
+// common/schema.h. A switch of several ASICs has such a file for each
+// (docker-database-init.sh: /var/run/redis0/sonic-db/database_config.json), and one that lists
+// them (database_global.json), which is refused.
 //
 // It builds on redigo, which gives one connection into the caller's hands: many
 // commands to several databases are one round trip, and no pool retries a write

@@ -79,7 +79,7 @@ func Parse(text []byte) (*Layout, error) {
 		return nil, errors.New(untrusted.Text(err.Error(), 128))
 	}
 	if len(f.Includes) > 0 {
-		return nil, errors.New("it is that of a switch with several ASICs, which csig does not support")
+		return nil, errors.New("it lists the files of a switch with several ASICs: platform sai takes that of one, as /var/run/redis0/sonic-db/database_config.json, and sonic does not support such switches")
 	}
 	l := &Layout{instances: map[string]instance{}, databases: map[string]place{}}
 	for name, i := range f.Instances {
