@@ -67,6 +67,8 @@ func (n names) change(op *Op, switchID OID) ([]byte, error) {
 	switch {
 	case command == "":
 		return nil, notSent("a call %q", op.Kind)
+	case op.Kind != SetOp && o.Type != TAMObject && o.Type != TAMIntObject:
+		return nil, notSent("%s of %s, which is not csig's", command, o.Type)
 	case op.Kind == CreateOp:
 		id, is = switchID, SwitchObject
 		for i := range Attributes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -194,6 +195,120 @@ func TestNothingElseIsSent(t *testing.T) {
 		t.Errorf("orchagent: %v; %d sent, %d refused", sw.Died(), sent, refused)
 	}
 	t.Logf("%d sent, %d refused", sent, refused)
+}
+
+// TestEveryAttribute has csig create, set and ask for each attribute with each kind of value, good and bad: what is sent is carried out as it was
+// asked for, so that no number loses bits and no list its end, orchagent lives on, and each attribute is both sent and refused.
+func TestEveryAttribute(t *testing.T) {
+	sw := newSwitch(t)
+	sw.AnswersEnums = true
+	s := serverOf(t, sw)
+	ids := idMap{}
+	good := Changes(nil, compiled(t, inputs(t)[2]))
+	carryOut(t, s, ids, good)
+	there := map[ObjectType]OID{PortObject: OID(PortObject)<<48 | 2, SwitchObject: testSwitch, TAMObject: ids[ownOID(TAMObject, 1)]}
+	created := map[ObjectType]Object{}
+	for i := range good {
+		if o := good[i].Object; good[i].Kind == CreateOp {
+			real, err := ids.real(Op{CreateOp, o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			created[o.Type], there[o.Type] = real.Object, ids[o.OID]
+		}
+	}
+	values := []Value{nil, Bool(false), Bool(true)}
+	for _, n := range []uint64{0, 1, 63, 255, 256, 65_535, 65_536, 70_000, 1<<32 - 1, 1 << 32, 1<<64 - 1} {
+		values = append(values, Number(n))
+	}
+	names := []Enum{"", "0", "8", "x", "SAI_TAM_INT_TYPE_INVALID", "SAI_TAM_INT_TYPE_IOAM", "true"}
+	for _, list := range Values {
+		names = append(names, list...)
+	}
+	for _, n := range names {
+		values = append(values, n, Enums{n}, Enums{bindSwitch, n}, text(n))
+	}
+	for _, n := range []int{0, 1, 2, 32, mostListed, mostListed + 1} {
+		values = append(values, make(U16s, n), make(U32s, n), make(Ranges, n), make(OIDs, n), Enums(slices.Repeat([]Enum{bindSwitch}, n)))
+	}
+	values = append(values, Ranges{{5, 4}}, Ranges{{0, 1<<64 - 1}}, OIDs{there[TAMIntObject]}, OIDs{there[TAMObject]}, OIDs{there[PortObject]}, OIDs{there[TAMObject], 0}, OIDs{1<<64 - 1})
+	for _, odd := range []string{"1:null", "0:null", "-1", "0x10", " 1", "1 ", "2:1", "1:oid:0x", "1:oid:0x0", "\x00", "\xff", `"`, "|", "a,b", "1e3"} {
+		values = append(values, text(odd), Enum(odd))
+	}
+	others := []string{"", "SAI_TAM_INT_ATTR_NONE", "SAI_PORT_ATTR_SPEED", "SAI_PORT_ATTR_SPEED ", "\x00", attrSignal + ",", strings.ToLower(attrSignal)}
+	for i := range Attributes {
+		others = append(others, Attributes[i].Name)
+	}
+	sent, refused := map[string]int{}, map[string]int{}
+	call := func(what string, err error) bool {
+		t.Helper()
+		switch {
+		case errors.Is(err, errNotSent):
+			refused[what]++
+			return false
+		case err != nil && !errors.As(err, new(*StatusError)), sw.Died() != nil:
+			t.Fatalf("%s: %v; orchagent: %v", what, err, sw.Died())
+		}
+		sent[what]++
+		return err == nil
+	}
+	for _, name := range others {
+		for kind, id := range there {
+			_, err := s.get(t.Context(), kind, id, name)
+			call("get "+name, err)
+			_, err = s.can(t.Context(), kind, name)
+			call("ask "+name, err)
+			_, _, err = s.values(t.Context(), kind, name)
+			call("values "+name, err)
+			for _, v := range values {
+				if _, err := s.do(t.Context(), &Op{SetOp, Object{kind, id, []Attr{{name, v}}}}); call("set "+name, err) && sw.Object(id.String())[name] != v.String() {
+					t.Errorf("set %s=%s: it is %s", name, v, sw.Object(id.String())[name])
+				}
+				o := created[kind]
+				o.Type, o.OID, o.Attrs = kind, id, slices.DeleteFunc(slices.Clone(o.Attrs), func(a Attr) bool { return a.Name == name })
+				o.Attrs = append(o.Attrs, Attr{name, v})
+				made, err := s.do(t.Context(), &Op{CreateOp, o})
+				if !call("create "+name, err) {
+					continue
+				}
+				if is := sw.Object(made.String())[name]; is != v.String() {
+					t.Errorf("create with %s=%s: it is %s", name, v, is)
+				}
+				if _, err := s.do(t.Context(), &Op{RemoveOp, Object{Type: kind, OID: made}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for i := range Attributes {
+		a := &Attributes[i]
+		calls := []string{"get ", "ask "}
+		switch {
+		case a.ReadOnly:
+		case a.Object == TAMIntObject || a.Object == TAMObject:
+			calls = append(calls, "create ")
+			fallthrough
+		default:
+			if !a.CreateOnly {
+				calls = append(calls, "set ")
+			}
+		}
+		for _, c := range calls {
+			if sent[c+a.Name] == 0 || refused[c+a.Name] == 0 {
+				t.Errorf("%s%s: %d sent, %d refused", c, a.Name, sent[c+a.Name], refused[c+a.Name])
+			}
+		}
+	}
+	for _, name := range others[:len(others)-len(Attributes)] {
+		for _, c := range []string{"get ", "ask ", "values ", "set ", "create "} {
+			if sent[c+name] > 0 {
+				t.Errorf("%s%q was sent", c, name)
+			}
+		}
+	}
+	if sw.Starts() != 1 {
+		t.Error("orchagent ended")
+	}
 }
 
 // firstCreate is the call that makes the first object of a profile.

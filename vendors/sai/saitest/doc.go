@@ -17,7 +17,8 @@
 //     no JSON or an empty or odd array (meta/ZeroMQSelectableChannel.cpp:184 and 186), values that are no texts, an
 //     object type (lib/ServerSai.cpp:830), attribute (meta/SaiSerialize.cpp:5993), bool (3649), number (3728), ID
 //     (3863, 3874) or enum that is none (3783: it is read as a number then), and a list whose elements are not as many as its
-//     count (3916; of ranges 4433). All of it was tried with the real libsairedis of that branch;
+//     count (3916; of ranges 4433). All of it was tried with the real libsairedis of that branch.
+//     A number of more bits than its attribute has is read, and loses them (3724);
 //   - a message with an empty key is never answered, and nothing after it (lib/ServerSai.cpp:759);
 //   - a create that wants a mandatory attribute (meta/Meta.cpp:3973), a reference to what is not there (5355) and a removal of
 //     what is in use (1652) are answered by a status, a list that is longer than asked for by

@@ -3,6 +3,7 @@ package saitest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,31 +67,9 @@ func thrown(format string, args ...any) error {
 
 // deserialize reads a value as sai_deserialize_attr_value does, or throws, and returns it as sai_serialize writes it.
 func (a *attr) deserialize(text string) (string, error) {
-	number := func(text string, bits int) error {
-		if _, err := strconv.ParseUint(text, 10, bits); err != nil {
-			return thrown("%q is no number of %d bits", text, bits)
-		}
-		return nil
-	}
-	enum := func(text string) error {
-		for _, v := range a.values {
-			if v == text {
-				return nil
-			}
-		}
-		return thrown("%q is no value of the enum", text)
-	}
-	switch a.kind {
-	case "bool":
-		if text != "true" && text != "false" {
-			return "", thrown("%q is no bool", text)
-		}
-		return text, nil
-	case "u8", "u16", "u32":
-		bits, _ := strconv.Atoi(a.kind[1:])
-		return text, number(text, bits)
-	case "enum":
-		return text, enum(text)
+	of, list := map[string]string{"oids": "oid", "enums": "enum", "u16s": "u16", "u32s": "u32", "ranges": "u64"}[a.kind]
+	if !list {
+		return a.one(a.kind, text)
 	}
 	count, rest, ok := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(count, 10, 32)
@@ -103,31 +82,44 @@ func (a *attr) deserialize(text string) (string, error) {
 		}
 		return text, nil
 	}
-	list, each := strings.Split(rest, ","), 1
+	elements, each := strings.Split(rest, ","), 1
 	if a.kind == "ranges" {
 		each = 2
 	}
-	if uint64(len(list)) != n*uint64(each) {
+	if uint64(len(elements)) != n*uint64(each) {
 		return "", thrown("%q has not %d elements", text, n)
 	}
-	for _, one := range list {
-		switch a.kind {
-		case "oids":
-			_, err = parseOID(one)
-		case "u16s":
-			err = number(one, 16)
-		case "u32s":
-			err = number(one, 32)
-		case "ranges":
-			err = number(one, 64)
-		case "enums":
-			err = enum(one)
-		}
-		if err != nil {
+	for i := range elements {
+		if elements[i], err = a.one(of, elements[i]); err != nil {
 			return "", err
 		}
 	}
-	return text, nil
+	return count + ":" + strings.Join(elements, ","), nil
+}
+
+// one reads a single value. Of a number the bits that its type has not are lost.
+func (a *attr) one(kind, text string) (string, error) {
+	switch kind {
+	case "bool":
+		if text != "true" && text != "false" {
+			return "", thrown("%q is no bool", text)
+		}
+		return text, nil
+	case "enum":
+		if !slices.Contains(a.values, text) {
+			return "", thrown("%q is no value of the enum", text)
+		}
+		return text, nil
+	case "oid":
+		_, err := parseOID(text)
+		return text, err
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return "", thrown("%q is no number", text)
+	}
+	bits, _ := strconv.Atoi(kind[1:])
+	return strconv.FormatUint(n<<(64-bits)>>(64-bits), 10), nil
 }
 
 // parseOID is sai_deserialize_object_id.
