@@ -428,13 +428,15 @@ func (a *Agent) compute(samples []counters.Sample, lease time.Duration, now time
 	for i := range a.ports {
 		p := &a.ports[i]
 		p.observe(&samples[i], lease, now)
+		if a.unaided() {
+			p.trustChip()
+		}
 		if p.state == api.StateWaiting || p.state == api.StateStale || p.state == api.StateDown {
 			changes.add(p)
 		} // the others are of the data plane, too, and have to be seen there
 		ready = ready || p.view.Known
 	}
 	a.supervise(samples)
-	a.trustChip()
 	changes.log(a.log)
 	a.updates = a.updates[:0]
 	for i := range a.ports {

@@ -73,16 +73,11 @@ func (a *Agent) supervise(samples []counters.Sample) {
 	}
 }
 
-// trustChip has the ports of a chip that measures by itself be live whatever the counters say: those are csig's own estimate,
+// trustChip has a port of a chip that measures by itself be live whatever the counters say: those are csig's own estimate,
 // beside it.
-func (a *Agent) trustChip() {
-	if !a.unaided() {
-		return
-	}
-	for i := range a.ports {
-		if p := &a.ports[i]; p.cfg.Action == vlanrules.Update && (p.state == api.StateWaiting || p.state == api.StateStale) {
-			p.state, p.code, p.reason = api.StateLive, cmp.Or(p.code, findings.Measuring), findings.Join(chipMeasures, p.reason)
-		}
+func (p *port) trustChip() {
+	if p.cfg.Action == vlanrules.Update && (p.state == api.StateWaiting || p.state == api.StateStale) {
+		p.state, p.code, p.reason = api.StateLive, cmp.Or(p.code, findings.Measuring), findings.Join(chipMeasures, p.reason)
 	}
 }
 

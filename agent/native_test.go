@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sirupsen/logrus/hooks/test"
+
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/vendors"
@@ -92,7 +94,13 @@ func TestChipThatNeedsNothing(t *testing.T) {
 		is("without counters of the port", api.DataPlaneNative, api.StateLive, chipMeasures+"; no such counter")
 		src.device = errors.New("no database")
 		updates := len(drv.updates)
+		log := test.NewLocal(a.log.Logger)
 		cycles(t, a, 10)
+		for _, e := range log.AllEntries() { // its state is that of the chip, and does not come and go with the counters
+			if strings.HasSuffix(e.Message, "changed state") {
+				t.Error(e.Message, e.Data)
+			}
+		}
 		is("without counters", api.DataPlaneNative, api.StateLive, "no database")
 		if n := len(drv.updates) - updates; n != 10 {
 			t.Errorf("looked after %d times in ten cycles without counters", n)
