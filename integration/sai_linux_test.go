@@ -7,10 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors/sai"
 	"github.com/csig-agent/csig/vendors/sai/saitest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
@@ -40,15 +42,26 @@ hosts: [{name: gpu-1, csig: true}, {name: storage-1, csig: false}]
 `
 
 // TestSAISwitch is a switch whose chip does CSIG, from the fleet file to the objects and back: csig agent on it finds orchagent among
-// the machine's processes and sets it up, csig plan has nothing left to do, what is changed behind csig's back is made again, and csig off
-// leaves nothing.
+// the machine's processes and sets it up, csig plan has nothing left to do, what is changed behind csig's back is made again, orchagent's
+// restarts are in csig's status until all is there again, and csig off leaves nothing.
 func TestSAISwitch(t *testing.T) {
 	t.Parallel()
 	sw := saitest.New(t, "Ethernet0", "Ethernet4")
 	host := newHost(t, "leaf-1")
-	if err := host.Do(func() error { sw.RunProcess(); return nil }); err != nil {
-		t.Fatal(err)
+	orchagent := 0
+	start := func() {
+		t.Helper()
+		if err := host.Do(func() error { orchagent = sw.RunProcess(); return nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
+	end := func() {
+		t.Helper()
+		if err := syscall.Kill(orchagent, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start()
 	flexCounters(t, sw, 2)
 	dir := t.TempDir()
 	file, sock := filepath.Join(dir, "pod.yaml"), filepath.Join(sw.Redis.Dir, "agent.sock")
@@ -99,6 +112,44 @@ func TestSAISwitch(t *testing.T) {
 	until("what it was", func() bool {
 		return strings.Contains(run("status", "--socket", sock), "SAI_PORT_ATTR_INT_METADATA is 9, want 5")
 	})
+	status := func() string { return strings.Join(strings.Fields(run("status", "--socket", sock)), " ") }
+	for _, row := range []struct {
+		what, says string
+		do         func() (over func())
+	}{
+		{"config reload", "PortInitDone", func() (over func()) {
+			end()
+			defer start()
+			return sw.Reload()
+		}},
+		{"warm restart", "is in a warm restart", func() (over func()) {
+			end()
+			defer start()
+			return sw.WarmRestart()
+		}},
+		{"kill -9", sai.ErrNoOrchagent.Error(), func() (over func()) {
+			end()
+			sw.Kill()
+			return func() {
+				sw.Reload()()
+				start()
+			}
+		}},
+	} {
+		over := row.do()
+		// What is lost is seen by reading: in a warm restart all is there until syncd takes it away.
+		sw.Do("SAI_OBJECT_TYPE_PORT:oid:0x1000000000002", "set", "SAI_PORT_ATTR_INT_METADATA", "9")
+		until("what is wrong, by csig status, after the "+row.what, func() bool {
+			text := status()
+			return strings.Contains(text, row.says) && strings.Contains(text, "Ethernet0 lost")
+		})
+		if made() {
+			t.Errorf("%s: it is made all the same", row.what)
+		}
+		over()
+		until("the setup after the "+row.what, made)
+		until("that csig status says so", func() bool { text := status(); return !strings.Contains(text, "last error") && !strings.Contains(text, "Ethernet0 lost") })
+	}
 	t.Log(run("off", "-i", file, "--yes"))
 	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || sw.Object("oid:0x1000000000003")["SAI_PORT_ATTR_INT_DELETE"] != "false" || sw.Died() != nil {
 		t.Errorf("left: %v, %v", left, sw.Died())

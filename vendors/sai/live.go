@@ -572,9 +572,11 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 	missing := v.missing(l.want)
 	damaged := s.Damaged != "" || s.TPID == 0 || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Damaged != "" && v.ports[p.Port] != 0 })
 	if damaged {
+		before := l.proc.ID
 		if err := l.Apply(ctx, *l.want); err != nil && (missing == nil || err.Error() != missing.Error()) {
 			return res, err
 		}
+		res.Restarted = res.Restarted || before != "" && l.proc.ID != before
 		if s.Damaged != "" {
 			res.NoteRepair("", tamObjects, s.Damaged)
 		}

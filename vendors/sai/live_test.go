@@ -300,7 +300,7 @@ func TestLiveRepairs(t *testing.T) {
 		if err != nil || !res.Leased {
 			t.Fatalf("%s: %v", row.what, err)
 		}
-		if row.repaired == "" != (len(res.Repaired) == 0) || row.repaired != "" && (res.Repaired[0].Port != row.port || !strings.Contains(res.Repaired.String(), row.repaired)) {
+		if res.Restarted || row.repaired == "" != (len(res.Repaired) == 0) || row.repaired != "" && (res.Repaired[0].Port != row.port || !strings.Contains(res.Repaired.String(), row.repaired)) {
 			t.Errorf("%s: %s", row.what, res.Repaired)
 		}
 		has(t, sw, l, want, in)
@@ -451,8 +451,8 @@ func TestLiveRestarts(t *testing.T) {
 			}
 			done()
 			res, err := l.Update(t.Context(), nil, 0)
-			if err != nil || len(res.Repaired) == 0 {
-				t.Errorf("%v, %v", res.Repaired, err)
+			if err != nil || len(res.Repaired) == 0 || !res.Restarted {
+				t.Errorf("%+v, %v", res, err)
 			}
 			has(t, sw, l, want, in)
 		})

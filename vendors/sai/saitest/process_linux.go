@@ -88,6 +88,7 @@ func (s *Switch) RunProcess(without ...string) int {
 		text += name + "\x00"
 	}
 	dir := s.Redis.Dir
+	_ = os.Remove(filepath.Join(dir, "orchagent")) // of one that was before
 	self, err := os.Executable()
 	if err == nil {
 		err = errors.Join(os.WriteFile(filepath.Join(dir, library), []byte(text), 0o600), os.Symlink(self, filepath.Join(dir, "orchagent")))
