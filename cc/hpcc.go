@@ -64,6 +64,21 @@ type HPCC struct {
 	path  []Hop
 }
 
+// NewHPCC is a flow's control that has its parameters.
+func NewHPCC(c HPCCConfig) *HPCC {
+	h := &HPCC{}
+	h.Begin(c)
+	return h
+}
+
+// On is NewAck at each acknowledgement that has telemetry.
+func (h *HPCC) On(e *Event, o *Output) {
+	if e.Kind == Acked && e.Path != nil {
+		h.Ack(e.Seq, e.Next, e.Path)
+	}
+	o.Window, o.Rate, o.Ask = h.Window(), h.Rate(), AskTelemetry
+}
+
 // Begin is a flow that has sent nothing.
 func (h *HPCC) Begin(c HPCCConfig) {
 	*h = HPCC{HPCCConfig: c, W: c.Initial, Wc: c.Initial, U: 1, path: h.path[:0]}

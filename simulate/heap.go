@@ -15,6 +15,7 @@ const (
 	arrives             // the first packet on a link's wire is at its end
 	paced               // a host may have something to send
 	begins              // a flow
+	timed               // a flow's control has asked for it
 )
 
 // heap is a 4-ary heap of events, the next one first. It keeps its memory.

@@ -25,8 +25,12 @@ type packet struct {
 	data       int32 // payload
 	hop        uint8 // links that it has passed
 	read       uint8 // of them have written
+	ask        cc.Ask
 	ack        bool
-	seq        uint64 // behind its last byte; of an ACK, behind the last byte that has come
+	cnp        bool
+	seq        uint64  // behind its last byte; of an ACK, behind the last byte that has come
+	made       int64   // ps
+	window     float64 // that the receiver allows
 }
 
 // link sends in one direction: an egress port and its cable.
@@ -57,14 +61,10 @@ type flow struct {
 	sent, acked   uint64
 	received      uint64
 	nextAt        int64 // paced
-	control       controller
-}
-
-// controller is the congestion control of one flow.
-type controller interface {
-	ack(seq, next uint64, path []cc.Hop)
-	window() uint64
-	rate() float64 // bit/s; +Inf: not paced
+	timer         int64 // that its control has asked for
+	control       cc.Control
+	receiver      cc.Receiver // nil: the control has no part there
+	out           cc.Output
 }
 
 // host has flows that take turns at its link.
@@ -85,6 +85,7 @@ type Network struct {
 	packets []packet
 	hops    []cc.Hop // maxHops of each packet
 	arrival []int64  // of each packet on a wire
+	event   cc.Event // for controls, which keep none of it
 	free    int32
 	payload int32
 	header  int32
@@ -111,6 +112,7 @@ func (n *Network) addHost(link int32) int32 {
 
 func (n *Network) addFlow(f flow) {
 	f.ended = -1
+	f.receiver, _ = f.control.(cc.Receiver)
 	n.flows = append(n.flows, f)
 	n.left++
 	n.heap.push(f.begins, begins, int32(len(n.flows)-1))
@@ -165,6 +167,8 @@ func (n *Network) Run(until int64) error {
 		n.Events++
 		switch e.kind {
 		case begins:
+			n.event = cc.Event{Kind: cc.Began}
+			n.tell(e.of)
 			h := &n.hosts[n.flows[e.of].from]
 			h.flows = append(h.flows, e.of)
 			n.kick(h.link)
@@ -173,6 +177,8 @@ func (n *Network) Run(until int64) error {
 				h.waking = 0
 				n.kick(h.link)
 			}
+		case timed:
+			n.timer(e.of)
 		case sent:
 			n.linkSent(e.of)
 		case arrives:
@@ -247,7 +253,7 @@ func (n *Network) linkSent(id int32) {
 	k := &n.packets[p]
 	l.busy = false
 	l.bytes += uint64(k.size)
-	if l.host < 0 && !k.ack { // a switch's port writes what it is like behind the packet
+	if l.host < 0 && k.ask == cc.AskTelemetry && !k.ack { // a switch's port writes what it is like behind the packet
 		n.hops[int(p)*maxHops+int(k.read)] = cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now}
 		k.read++
 	}
@@ -279,16 +285,34 @@ func (n *Network) arrived(p int32) {
 	if k.seq == f.received+uint64(k.data) {
 		f.received = k.seq
 	}
+	if f.receiver != nil {
+		n.event = n.written(p)
+		n.event.Kind, n.event.Now = cc.Data, n.now
+		f.receiver.Data(&n.event)
+		k.read, k.window, k.cnp = uint8(copy(n.hops[int(p)*maxHops:][:maxHops], n.event.Path)), n.event.Window, n.event.CNP
+	}
 	k.ack, k.hop, k.seq = true, 0, f.received
 	k.size = ackSize + n.perHop*int32(k.read)
 	n.enqueue(f.back[0], p)
 }
 
+// written is what a packet, or the ACK of it, tells a control.
+func (n *Network) written(p int32) cc.Event {
+	k := &n.packets[p]
+	e := cc.Event{Seq: k.seq, Size: uint32(k.size), Window: k.window, CNP: k.cnp}
+	if k.read > 0 {
+		e.Path = n.hops[int(p)*maxHops:][:k.read]
+	}
+	return e
+}
+
 func (n *Network) acked(id, p int32) {
 	f, k := &n.flows[id], &n.packets[p]
-	at := int(p) * maxHops
-	f.control.ack(k.seq, f.sent, n.hops[at:at+int(k.read)])
-	f.acked = max(f.acked, k.seq)
+	n.event = n.written(p)
+	n.event.Kind, n.event.Next, n.event.RTT = cc.Acked, f.sent, n.now-k.made
+	n.event.Acked = max(f.acked, k.seq) - f.acked
+	f.acked += n.event.Acked
+	n.tell(id)
 	n.freePacket(p)
 	if f.acked == f.size {
 		f.ended = n.now
@@ -309,20 +333,26 @@ func (n *Network) next(id int32) int32 {
 		i := h.flows[h.turn]
 		f := &n.flows[i]
 		h.turn++
-		if f.sent-f.acked >= f.control.window() {
+		if f.sent-f.acked >= f.out.Window {
 			continue
 		}
 		if f.nextAt > n.now {
 			soonest = min(soonest, f.nextAt)
 			continue
 		}
+		data := int32(min(uint64(n.payload), f.size-f.sent))
+		f.sent += uint64(data)
+		if f.out.Sent {
+			n.event = cc.Event{Kind: cc.Sent, Seq: f.sent, Next: f.sent, Size: uint32(data + n.header)}
+			n.tell(i)
+		}
 		p := n.newPacket()
 		k := &n.packets[p]
-		*k = packet{flow: i, data: int32(min(uint64(n.payload), f.size-f.sent))}
-		k.size = k.data + n.header + n.perHop*int32(len(f.path)-1)
-		f.sent += uint64(k.data)
-		k.seq = f.sent
-		if r := f.control.rate(); !math.IsInf(r, 1) {
+		*k = packet{flow: i, data: data, size: data + n.header, seq: f.sent, made: n.now, ask: f.out.Ask}
+		if k.ask == cc.AskTelemetry {
+			k.size += n.perHop * int32(len(f.path)-1)
+		}
+		if r := f.out.Rate; r > 0 {
 			f.nextAt = n.now + int64(float64(k.size)*8*cc.Second/r)
 		}
 		if f.sent == f.size {

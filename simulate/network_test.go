@@ -23,7 +23,7 @@ func star(hosts int, rate uint64, delay int64, limit uint64) *Network {
 	return n
 }
 
-func (n *Network) starFlow(from, to int32, size uint64, at int64, c controller) {
+func (n *Network) starFlow(from, to int32, size uint64, at int64, c cc.Control) {
 	n.addFlow(flow{from: from, to: to, size: size, begins: at, path: []int32{2 * from, 2*to + 1}, back: []int32{2 * to, 2*from + 1}, control: c})
 }
 
@@ -136,13 +136,9 @@ func TestHPCCIncast(t *testing.T) {
 		n := star(16, 100e9, us, 0)
 		n.perHop = 32
 		for i := range int32(15) {
-			var c controller = constant(math.MaxUint64)
+			var c cc.Control = constant(math.MaxUint64)
 			if control {
-				h := &hpcc{}
-				p := cc.DefaultHPCC(100e9, 5*us, 15)
-				p.Least = 1
-				h.Begin(p)
-				c = h
+				c = cc.NewHPCC(cc.DefaultHPCC(100e9, 5*us, 15))
 			}
 			n.starFlow(i, 15, 500_000, 0, c)
 		}

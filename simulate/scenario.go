@@ -2,12 +2,10 @@ package simulate
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/cc"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -179,33 +177,3 @@ func New(s *Scenario) (*Simulation, error) {
 	}
 	return m, nil
 }
-
-func (m *Simulation) control(rate uint64) controller {
-	c := &m.scenario.Control
-	if c.Kind == "window" {
-		return constant(c.Window)
-	}
-	t := c.T.Nanoseconds() * 1000
-	if t == 0 {
-		t = m.rtt
-	}
-	p := cc.DefaultHPCC(rate, t, c.N)
-	p.MaxStage = c.Stage
-	h := new(hpcc)
-	h.Begin(p)
-	return h
-}
-
-// constant is a window that stays, in bytes.
-type constant uint64
-
-func (c constant) ack(uint64, uint64, []cc.Hop) {}
-func (c constant) window() uint64               { return uint64(c) }
-func (c constant) rate() float64                { return math.Inf(1) }
-
-// hpcc is HPCC++ with telemetry of each hop on each packet.
-type hpcc struct{ cc.HPCC }
-
-func (h *hpcc) ack(seq, next uint64, path []cc.Hop) { h.Ack(seq, next, path) }
-func (h *hpcc) window() uint64                      { return h.Window() }
-func (h *hpcc) rate() float64                       { return h.Rate() }
