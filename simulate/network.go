@@ -5,15 +5,19 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"github.com/csig-agent/csig/cc"
 )
 
-// ackSize is what an ACK takes of a link, without what it carries of the path.
+// ackSize is what an ACK takes of a link, without what it carries of the path, unless a scenario has it.
 const ackSize = 64
 
 // maxHops bounds a path.
 const maxHops = 8
+
+// powerBytes is what PINT takes of a packet.
+const powerBytes = 2
 
 // none is no packet.
 const none = int32(-1)
@@ -28,6 +32,7 @@ type packet struct {
 	ask        cc.Ask
 	ack        bool
 	cnp        bool
+	power      uint16
 	seq        uint64  // behind its last byte; of an ACK, behind the last byte that has come
 	made       int64   // ps
 	window     float64 // that the receiver allows
@@ -47,6 +52,7 @@ type link struct {
 	bytes     uint64 // sent
 	limit     uint64 // bytes that its queue holds; 0: all
 	drops     uint64
+	pint      cc.PINTPort
 }
 
 // fifo is a list of packets.
@@ -60,7 +66,8 @@ type flow struct {
 	path, back    []int32
 	sent, acked   uint64
 	received      uint64
-	nextAt        int64 // paced
+	sentAt        int64 // when the last packet was
+	sentSize      int32 // of it, which paces the next one at the rate that there is then
 	timer         int64 // that its control has asked for
 	control       cc.Control
 	receiver      cc.Receiver // nil: the control has no part there
@@ -89,14 +96,18 @@ type Network struct {
 	free    int32
 	payload int32
 	header  int32
-	perHop  int32 // bytes of telemetry a hop
+	ack     int32      // bytes of an ACK without telemetry
+	perHop  int32      // bytes of telemetry a hop
+	perPath int32      // and whatever the hops are
+	pintT   int64      // ps over which PINT's utilisation is averaged
+	chance  *rand.Rand // of PINT
 	Events  uint64
 	left    int // flows that have not ended
 }
 
 // newNetwork has packets of so many bytes of payload and of headers, and telemetry of perHop bytes for each hop.
 func newNetwork(payload, header, perHop int32) *Network {
-	return &Network{payload: payload, header: header, perHop: perHop, free: none}
+	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, chance: rand.New(rand.NewPCG(0, 'P'))}
 }
 
 func (n *Network) addLink(rate uint64, delay int64, limit uint64) int32 {
@@ -228,8 +239,34 @@ func (n *Network) kick(id int32) {
 	if p == none {
 		return
 	}
+	if l.host < 0 && !n.packets[p].ack {
+		n.write(id, p)
+	}
 	l.busy, l.sending = true, p
 	n.heap.push(n.now+l.takes(n.packets[p].size), sent, id)
+}
+
+// write has a packet read what the port is like that begins to send it: behind the packet, and sent before it.
+func (n *Network) write(id, p int32) {
+	l, k := &n.links[id], &n.packets[p]
+	switch k.ask {
+	case cc.AskTelemetry:
+		n.hops[int(p)*maxHops+int(k.read)] = cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now}
+		k.read++
+	case cc.AskPower:
+		k.power = max(k.power, cc.EncodePower(l.pint.Send(n.now, k.size, l.queued, l.rate, n.pintT), n.chance.Float64()))
+	}
+}
+
+// telemetry is what a packet has for the telemetry that it asks for, of so many hops, in bytes.
+func (n *Network) telemetry(k *packet, hops int) int32 {
+	switch k.ask {
+	case cc.AskTelemetry:
+		return n.perPath + n.perHop*int32(hops)
+	case cc.AskPower:
+		return powerBytes
+	}
+	return 0
 }
 
 // enqueue has a packet wait for its link, which drops it where its queue is full.
@@ -253,10 +290,6 @@ func (n *Network) linkSent(id int32) {
 	k := &n.packets[p]
 	l.busy = false
 	l.bytes += uint64(k.size)
-	if l.host < 0 && k.ask == cc.AskTelemetry && !k.ack { // a switch's port writes what it is like behind the packet
-		n.hops[int(p)*maxHops+int(k.read)] = cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now}
-		k.read++
-	}
 	n.arrival[p] = n.now + l.delay
 	if l.wire.first == none {
 		n.heap.push(n.arrival[p], arrives, id)
@@ -292,14 +325,14 @@ func (n *Network) arrived(p int32) {
 		k.read, k.window, k.cnp = uint8(copy(n.hops[int(p)*maxHops:][:maxHops], n.event.Path)), n.event.Window, n.event.CNP
 	}
 	k.ack, k.hop, k.seq = true, 0, f.received
-	k.size = ackSize + n.perHop*int32(k.read)
+	k.size = n.ack + n.telemetry(k, int(k.read))
 	n.enqueue(f.back[0], p)
 }
 
 // written is what a packet, or the ACK of it, tells a control.
 func (n *Network) written(p int32) cc.Event {
 	k := &n.packets[p]
-	e := cc.Event{Seq: k.seq, Size: uint32(k.size), Window: k.window, CNP: k.cnp}
+	e := cc.Event{Seq: k.seq, Size: uint32(k.size), Window: k.window, CNP: k.cnp, Power: k.power}
 	if k.read > 0 {
 		e.Path = n.hops[int(p)*maxHops:][:k.read]
 	}
@@ -336,9 +369,11 @@ func (n *Network) next(id int32) int32 {
 		if f.sent-f.acked >= f.out.Window {
 			continue
 		}
-		if f.nextAt > n.now {
-			soonest = min(soonest, f.nextAt)
-			continue
+		if r := f.out.Rate; r > 0 && f.sentSize > 0 {
+			if at := f.sentAt + int64(float64(f.sentSize)*8*cc.Second/r); at > n.now {
+				soonest = min(soonest, at)
+				continue
+			}
 		}
 		data := int32(min(uint64(n.payload), f.size-f.sent))
 		f.sent += uint64(data)
@@ -349,12 +384,8 @@ func (n *Network) next(id int32) int32 {
 		p := n.newPacket()
 		k := &n.packets[p]
 		*k = packet{flow: i, data: data, size: data + n.header, seq: f.sent, made: n.now, ask: f.out.Ask}
-		if k.ask == cc.AskTelemetry {
-			k.size += n.perHop * int32(len(f.path)-1)
-		}
-		if r := f.out.Rate; r > 0 {
-			f.nextAt = n.now + int64(float64(k.size)*8*cc.Second/r)
-		}
+		k.size += n.telemetry(k, len(f.path)-1)
+		f.sentAt, f.sentSize = n.now, k.size
 		if f.sent == f.size {
 			h.turn--
 			h.flows = append(h.flows[:h.turn], h.flows[h.turn+1:]...)

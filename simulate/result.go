@@ -79,10 +79,10 @@ func (m *Simulation) result() *Result {
 func (m *Simulation) alone(size uint64) int64 {
 	n := m.network
 	packets := (size + uint64(n.payload) - 1) / uint64(n.payload)
-	all := size + packets*uint64(n.header+n.perHop)
+	all := size + packets*uint64(n.header+n.perHop+n.perPath)
 	high, low := bits.Mul64(all*8, cc.Second)
 	sends, _ := bits.Div64(high, low, n.links[0].rate)
-	return int64(sends) + m.rtt - n.links[0].takes(n.payload+n.header+n.perHop)
+	return int64(sends) + m.rtt - n.links[0].takes(n.payload+n.header+n.perHop+n.perPath)
 }
 
 // WriteText writes a table of the first flows, and the whole in a line.

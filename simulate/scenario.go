@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/cc"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -48,16 +49,8 @@ type Star struct {
 type Packets struct {
 	Payload int    `key:"payload" range:"1 65535" default:"1000" doc:"Bytes of data in each but the last one of a flow."`
 	Header  int    `key:"header" range:"0 1000" default:"48" doc:"Bytes of headers."`
-	INT     string `key:"telemetry" words:"none ifa ioam p4" default:"none" doc:"What telemetry takes of a packet at each hop: none, ifa (32 bytes), ioam (20) or p4 (24)."`
-}
-
-// Control is a congestion control.
-type Control struct {
-	Kind   string        `key:"kind" words:"window hpcc" default:"hpcc" doc:"window: a constant window. hpcc: HPCC++ by window, as draft-miao-tsv-hpcc has it."`
-	Window uint64        `key:"window" is:"bytes" doc:"Of kind window."`
-	T      time.Duration `key:"rtt" range:"1ns 1s" doc:"HPCC++'s T, the round trip without queues; that of the network unless given."`
-	Stage  int           `key:"max_stage" range:"0 1000" default:"5" doc:"HPCC++'s maxStage."`
-	N      int           `key:"flows" range:"1 1000000" default:"100" doc:"HPCC++'s N: the flows on a link that additive increase is for."`
+	Ack     int    `key:"ack" range:"0 1000" default:"64" doc:"Bytes of an acknowledgement, without telemetry."`
+	INT     string `key:"telemetry" words:"none ifa ioam p4 ns3" default:"none" doc:"What telemetry takes of a packet at each hop: none, ifa (32 bytes), ioam (20), p4 (24); or ns3, of HPCC's public ns-3 code: 42 bytes of each packet, whatever it passes."`
 }
 
 // Flows are some alike.
@@ -89,16 +82,6 @@ func (s *Scenario) Check(m inventory.Mapping) {
 		if f := &s.Flows[i]; s.hosts > 0 && (f.last >= s.hosts || f.To >= s.hosts) {
 			m.WrongValue("flows", fmt.Sprintf("hosts are 0 to %d", s.hosts-1), "flow %d is from %s to %d, and there are %d hosts", i+1, f.From, f.To, s.hosts)
 		}
-	}
-}
-
-// Check has the rules about several keys.
-func (c *Control) Check(m inventory.Mapping) {
-	if c.Kind == "window" && c.Window == 0 && !m.Has("window") {
-		m.Wrong("kind", "e.g. window: 100k", "a constant window needs its size")
-	}
-	if c.Kind != "window" && m.Has("window") {
-		m.Wrong("window", "leave it out, or give kind: window", "it is of kind window")
 	}
 }
 
@@ -145,11 +128,16 @@ func (s *Scenario) Memory() uint64 { return uint64(s.count())*flowMemory + uint6
 // hopBytes are the bytes of telemetry a hop (draft-ietf-info-hpcc §3).
 var hopBytes = map[string]int32{"none": 0, "ifa": 32, "ioam": 20, "p4": 24}
 
+// ns3Bytes are those of five hops of 8 bytes, and 2.
+const ns3Bytes = 42
+
 // Simulation is a scenario that can run.
 type Simulation struct {
 	scenario *Scenario
 	network  *Network
 	rtt      int64 // ps, of one packet without queues
+
+	receivers map[int32]*cc.Peers
 }
 
 // New is a simulation of a scenario.
@@ -159,19 +147,24 @@ func New(s *Scenario) (*Simulation, error) {
 	}
 	star := s.Topology.Star
 	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), hopBytes[s.Packets.INT])
+	n.ack = int32(s.Packets.Ack)
+	if s.Packets.INT == "ns3" {
+		n.perPath = ns3Bytes
+	}
 	delay := star.Delay.Nanoseconds() * 1000
 	for range star.Hosts { // link 2i from a host, 2i+1 to it
 		n.addHost(n.addLink(star.Rate, delay, 0))
 		n.addLink(star.Rate, delay, star.Buffer)
 	}
-	full := n.payload + n.header + n.perHop
-	m := &Simulation{scenario: s, network: n, rtt: 4*delay + 2*n.links[0].takes(full) + 2*n.links[0].takes(ackSize+n.perHop)}
+	full := n.payload + n.header + n.perHop + n.perPath
+	m := &Simulation{scenario: s, network: n, rtt: 4*delay + 2*n.links[0].takes(full) + 2*n.links[0].takes(n.ack+n.perHop+n.perPath)}
+	n.pintT = m.rtt
 	for i := range s.Flows {
 		f := &s.Flows[i]
 		for from := f.first; from <= f.last; from++ {
 			n.addFlow(flow{
 				from: int32(from), to: int32(f.To), size: f.Size, begins: f.At.Nanoseconds() * 1000,
-				path: []int32{int32(2 * from), int32(2*f.To + 1)}, back: []int32{int32(2 * f.To), int32(2*from + 1)}, control: m.control(star.Rate),
+				path: []int32{int32(2 * from), int32(2*f.To + 1)}, back: []int32{int32(2 * f.To), int32(2*from + 1)}, control: m.control(star.Rate, int32(f.To)),
 			})
 		}
 	}

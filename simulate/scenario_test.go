@@ -24,7 +24,7 @@ func TestScenarioMistakes(t *testing.T) {
 		head + "flows: [{from: 0, to: 1, size: 0}]":                                  `s.yaml:3:32: scenario: flows: size: "0" is not a number of bytes`,
 		head + "flows: [{from: 0, to: 1, size: 1, at: 2h}]":                          "s.yaml:3:39: scenario: flows: at: ",
 		head + "control: {kind: window}\nflows: [{from: 0, to: 1, size: 1}]":         "s.yaml:3:11: scenario: control: a constant window needs its size",
-		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":           "s.yaml:3:11: scenario: control: it is of kind window",
+		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":           "s.yaml:3:11: scenario: control: it is none of kind hpcc",
 		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]": "s.yaml:2:11: scenario: it has no network",
 	} {
 		_, err := ParseScenario("s.yaml", []byte(text))
