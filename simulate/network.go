@@ -99,6 +99,7 @@ type Network struct {
 	ack     int32      // bytes of an ACK without telemetry
 	perHop  int32      // bytes of telemetry a hop
 	perPath int32      // and whatever the hops are
+	coarse  bool       // telemetry in the units of HPCC's public ns-3 code
 	pintT   int64      // ps over which PINT's utilisation is averaged
 	chance  *rand.Rand // of PINT
 	Events  uint64
@@ -251,7 +252,11 @@ func (n *Network) write(id, p int32) {
 	l, k := &n.links[id], &n.packets[p]
 	switch k.ask {
 	case cc.AskTelemetry:
-		n.hops[int(p)*maxHops+int(k.read)] = cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now}
+		h := cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now}
+		if n.coarse { // its fields' units: 128 and 80 bytes, ns
+			h.Bytes, h.Queue, h.Time = h.Bytes-h.Bytes%128, h.Queue-h.Queue%80, h.Time-h.Time%1000
+		}
+		n.hops[int(p)*maxHops+int(k.read)] = h
 		k.read++
 	case cc.AskPower:
 		k.power = max(k.power, cc.EncodePower(l.pint.Send(n.now, k.size, l.queued, l.rate, n.pintT), n.chance.Float64()))

@@ -149,7 +149,7 @@ func New(s *Scenario) (*Simulation, error) {
 	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), hopBytes[s.Packets.INT])
 	n.ack = int32(s.Packets.Ack)
 	if s.Packets.INT == "ns3" {
-		n.perPath = ns3Bytes
+		n.perPath, n.coarse = ns3Bytes, true
 	}
 	delay := star.Delay.Nanoseconds() * 1000
 	for range star.Hosts { // link 2i from a host, 2i+1 to it
