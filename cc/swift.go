@@ -58,7 +58,7 @@ type Swift struct {
 
 // NewSwift is a flow's control.
 func NewSwift(c SwiftConfig) *Swift {
-	s := &Swift{SwiftConfig: c, W: c.Initial}
+	s := &Swift{SwiftConfig: c, W: c.Initial, rtt: c.Base}
 	s.alpha = float64(c.FSRange) / (1/math.Sqrt(c.FSMin) - 1/math.Sqrt(c.FSMax))
 	s.beta = -s.alpha / math.Sqrt(c.FSMax)
 	return s
@@ -173,7 +173,7 @@ func (s *Swift) jump(room float64) bool {
 
 func (s *Swift) output(o *Output) {
 	o.Window, o.Rate = window(s.W*s.MSS), 0
-	if s.rtt > 0 && s.W < 1 { // pacing_delay
+	if s.W < 1 { // pacing_delay
 		o.Window, o.Rate = window(s.MSS), s.W*s.MSS*8*Second/float64(s.rtt)
 	}
 	switch {
