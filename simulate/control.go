@@ -12,7 +12,7 @@ import (
 // Control is a congestion control. A key that is not given has the default of its kind, which package cc has from its paper or
 // draft.
 type Control struct {
-	Kind      string        `key:"kind" words:"window hpcc hpcc-receiver hpcc-rate hpcc-pint hpcc-csig swift poseidon dctcp dctcp-rate dcqcn timely cubic csig" default:"hpcc" doc:"Which one: docs/simulate.md has what each is from."`
+	Kind      string        `key:"kind" words:"window hpcc hpcc-receiver hpcc-rate hpcc-pint hpcc-csig swift poseidon dctcp dctcp-rate dcqcn timely cubic csig" default:"hpcc" doc:"Which one."`
 	Window    uint64        `key:"window" is:"bytes" doc:"Of kind window."`
 	T         time.Duration `key:"rtt" range:"1ns 1s" doc:"T, the round trip without queues; that of the network unless given."`
 	Eta       int           `key:"eta" range:"1 100" doc:"HPCC's η, the utilisation that is aimed at, in percent; 95 unless given."`

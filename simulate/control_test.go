@@ -1,0 +1,65 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestControlMistakes: each key belongs to its kinds.
+func TestControlMistakes(t *testing.T) {
+	t.Parallel()
+	for control, want := range map[string]string{
+		"{kind: reno}":                                  ":17: scenario: control: kind: ",
+		"{kind: window}":                                ":11: scenario: control: a constant window needs its size",
+		"{kind: dctcp, eta: 95}":                        ":24: scenario: control: it is none of kind dctcp",
+		"{kind: hpcc, telemetry: some}":                 ":23: scenario: control: telemetry on some packets needs one in how many",
+		"{kind: hpcc, every: 3}":                        ":23: scenario: control: it is of telemetry: some",
+		"{kind: swift, delay: queue}":                   ":31: scenario: control: swift has no max(qlen/B)",
+		"{kind: swift, unguarded: true}":                ":24: scenario: control: it is of a ramp-up, and there is none",
+		"{kind: hpcc-csig, delay: ecn}":                 ":35: scenario: control: delay: ",
+		"{kind: hpcc, eta: 101}":                        ":28: scenario: control: eta: ",
+		"{kind: swift, ramp: 100, hold: 2h}":            ":41: scenario: control: hold: ",
+		"{kind: hpcc-rate, increase: fast, least: 50k}": ":38: scenario: control: increase: ",
+	} {
+		_, err := ParseScenario("s.yaml", []byte(head+"control: "+control+"\nflows: [{from: 0, to: 1, size: 1}]"))
+		if want = "s.yaml:3" + want; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", control, err, want)
+		}
+	}
+}
+
+// TestControls: under each control all flows of an incast end; those that are told of the queue keep it shorter than a constant
+// window does, and those of each kind differ from all others.
+func TestControls(t *testing.T) {
+	t.Parallel()
+	const flows = "flows: [{from: 0-2, to: 3, size: 1M}, {from: 0, to: 3, size: 200k, at: 30us}]\n"
+	constant := run(t, head+"control: {kind: window, window: 1M}\n"+flows)
+	var seen []string
+	for _, x := range []struct {
+		control string
+		short   bool
+	}{
+		{"kind: hpcc, flows: 4", true}, {"kind: hpcc, telemetry: some, every: 5", true}, {"kind: hpcc, telemetry: trip", true}, {"kind: hpcc, telemetry: congested", true},
+		{"kind: hpcc, roce: true, eta: 90", true}, {"kind: hpcc-receiver", true}, {"kind: hpcc-rate", true}, {"kind: hpcc-pint", true},
+		{"kind: swift", true}, {"kind: swift, target: 20us", true}, {"kind: dctcp", false}, {"kind: dctcp-rate", false}, {"kind: dcqcn", false},
+		{"kind: dcqcn, windowed: true", false}, {"kind: timely", false}, {"kind: timely, windowed: true", false}, {"kind: cubic", false},
+	} {
+		text := head + "packets: {telemetry: ifa}\ncontrol: {" + x.control + "}\n" + flows
+		r := run(t, text)
+		if r.Ended != 4 {
+			t.Errorf("%s: %d flows ended", x.control, r.Ended)
+		}
+		if x.short && r.Queue > constant.Queue/4 {
+			t.Errorf("%s: the longest queue is %d bytes, with a constant window %d", x.control, r.Queue, constant.Queue)
+		}
+		var result strings.Builder
+		if err := r.WriteText(&result); err != nil {
+			t.Fatal(err)
+		}
+		if x.short && slices.Contains(seen, result.String()) {
+			t.Errorf("%s comes out as another one does", x.control)
+		}
+		seen = append(seen, result.String())
+	}
+}

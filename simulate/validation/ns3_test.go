@@ -1,0 +1,28 @@
+package validation
+
+import "testing"
+
+// ns3Star are runs of HPCC's public ns-3 code (alibaba-edu/High-Precision-Congestion-Control; its config.txt, with CC_MODE 3 and
+// 10): HPCC by rate, U_TARGET 0.95, MI_THRESH 0, RATE_AI 50 Mbit/s, MIN_RATE 100 Mbit/s, windows of rate × base RTT. The base RTT of
+// that code is four cables of 1 µs and 1,000 bytes sent twice: 4,160 ns. A packet has 1,000 bytes, 48 of headers and those of
+// telemetry, 42 (INT) or 2 (PINT); an ACK 46 and those, 60 at least. Hosts around a switch at 100 Gbit/s, 1 µs a cable, 32 MB,
+// ACKs in the data's priority. Its figures were given to us; they are one run each.
+var ns3Star = []oracle{
+	{source: "ns-3 HPCC", name: "by rate, INT: a flow of 2 MB alone", unit: "ms", want: []float64{0.187454}, within: 0.05, measure: starTimes("hpcc-rate", 1)},
+	{source: "ns-3 HPCC", name: "by rate, INT: 15 flows of 2 MB to a host, first and last", unit: "ms", want: []float64{2.073, 2.780}, within: 0.05, measure: starTimes("hpcc-rate", 15)},
+	{source: "ns-3 HPCC", name: "by rate, PINT: a flow of 2 MB alone", unit: "ms", want: []float64{0.179702}, within: 0.05, measure: starTimes("hpcc-pint", 1)},
+	{source: "ns-3 HPCC", name: "by rate, PINT: 15 flows, last", unit: "ms", want: []float64{2.692}, within: 0.05, measure: func(t *testing.T) []float64 { return starTimes("hpcc-pint", 15)(t)[1:] }},
+	{source: "ns-3 HPCC", name: "by rate, PINT: 15 flows, first", unit: "ms", want: []float64{2.202}, within: 0.05, gap: "PINT's first flow", measure: func(t *testing.T) []float64 { return starTimes("hpcc-pint", 15)(t)[:1] }},
+}
+
+func starTimes(kind string, flows int) func(t *testing.T) []float64 {
+	ack := map[string]string{"hpcc-rate": "46", "hpcc-pint": "58"}[kind]
+	return func(t *testing.T) []float64 {
+		r := run(t, star(kind, flows, "packets: {payload: 1000, header: 48, ack: "+ack+", telemetry: ns3}"))
+		first, last := took(r)
+		if flows == 1 {
+			return []float64{last}
+		}
+		return []float64{first, last}
+	}
+}
