@@ -1,6 +1,10 @@
 package cc
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"math"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // Headroom is what csig's congestion control on hosts does beside CUBIC (draft-ravi-ippm-csig-00 §8.1.2, §8.1.3): a connection
 // that begins, or ramps up, takes a share of the bandwidth that the signal shows to be free. It follows hosts/tcp/control.bpf.c
@@ -90,14 +94,15 @@ func (h *Headroom) Acked(p *Path, now uint64) {
 			h.took = 0
 		}
 		h.rate = rate
-		h.begin(p, now)
+		h.Begin(p, now)
 	}
 	if h.took == 0 {
 		h.Cap = 0
 	}
 }
 
-func (h *Headroom) begin(p *Path, now uint64) { h.sampled, h.before = now, p.Delivered }
+// Begin begins to measure what is delivered.
+func (h *Headroom) Begin(p *Path, now uint64) { h.sampled, h.before = now, p.Delivered }
 
 // Take takes head-room where the signal shows some that this connection has not taken yet: it changes the path's window and
 // threshold.
@@ -141,7 +146,9 @@ func (h *Headroom) Take(p *Path, now uint64) {
 	if !h.raise(p, p.Window+p.inPackets(share), share, now) {
 		return
 	}
-	h.Cap = had + share + (had+share)/16 // and headers
+	if rate := had + share + (had+share)/16; rate < math.MaxUint32 { // and headers; of 32 bits, as the socket's option is
+		h.Cap = rate
+	}
 	h.Ramps++
 }
 
@@ -152,7 +159,7 @@ func (h *Headroom) raise(p *Path, window, took, now uint64) bool {
 	p.Window = window
 	h.took += took
 	h.seen = h.Room
-	h.begin(p, now)
+	h.Begin(p, now)
 	h.next = now + h.Age + p.SRTT
 	return true
 }
