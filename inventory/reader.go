@@ -267,6 +267,9 @@ func (m Mapping) Has(key string) bool {
 	return there
 }
 
+// File is the name of the file that the mapping is in.
+func (m Mapping) File() string { return m.r.src.name }
+
 // Wrong reports what is wrong with a key that is there, or with the whole
 // mapping, "".
 func (m Mapping) Wrong(key, hint, format string, args ...any) {

@@ -5,7 +5,7 @@ type event struct {
 	at   int64 // ps
 	made uint64
 	kind kind
-	of   int32 // a link, a flow or a source, as kind says
+	of   int32 // a link, a flow, a host or a switch, as kind says
 }
 
 type kind uint8
@@ -14,8 +14,10 @@ const (
 	sent    kind = iota // a link has sent a packet
 	arrives             // the first packet on a link's wire is at its end
 	paced               // a host may have something to send
-	begins              // a flow
 	timed               // a flow's control has asked for it
+	repeats             // nothing was acknowledged to a flow, perhaps
+	pauses              // a link (PFC)
+	resumes             // a link
 )
 
 // heap is a 4-ary heap of events, the next one first. It keeps its memory.

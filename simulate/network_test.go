@@ -13,18 +13,20 @@ import (
 
 const us = cc.Second / 1_000_000
 
-// star is a network of hosts around one switch.
+// star is a network of hosts around one switch, whose queues hold so many bytes, where that is not 0.
 func star(hosts int, rate uint64, delay int64, limit uint64) *Network {
-	n := newNetwork(1000, 48, 0)
+	n := newNetwork(1000, 48, 0, 1)
+	n.switches = make([]switchPort, 1)
+	n.ports.limit = limit
 	for range hosts { // link 2i from a host, 2i+1 to it
-		n.addHost(n.addLink(rate, delay, 0))
-		n.addLink(rate, delay, limit)
+		n.addHost(n.addLink(rate, delay, none, 0))
+		n.addLink(rate, delay, 0, none)
 	}
 	return n
 }
 
 func (n *Network) starFlow(from, to int32, size uint64, at int64, c cc.Control) {
-	n.addFlow(flow{from: from, to: to, size: size, begins: at, path: []int32{2 * from, 2*to + 1}, back: []int32{2 * to, 2*from + 1}, control: c})
+	n.addFlow(flow{from: from, to: to, size: size, begins: at, path: n.addPath(2*from, 2*to+1), back: n.addPath(2*to, 2*from+1), hops: 2, then: none, control: c})
 }
 
 // TestHeap: events come in the order of their times, and those of one time in the order in which they were made.
@@ -94,16 +96,17 @@ func TestOneFlow(t *testing.T) {
 func TestMD1(t *testing.T) {
 	t.Parallel()
 	const load, packets = 0.6, 300_000
-	n := newNetwork(1000, 0, 0)
-	out := n.addLink(10e9, 0, 0)
+	n := newNetwork(1000, 0, 0, 1)
+	n.switches = make([]switchPort, 1)
+	out := n.addLink(10e9, 0, 0, none)
 	r := rand.New(rand.NewPCG(7, 0))
 	service := n.links[out].takes(1000)
-	back := n.addLink(1e15, 0, 0)
+	back := n.addLink(1e15, 0, 0, none)
 	at := 0.0
 	for range packets {
 		at += r.ExpFloat64() * float64(service) / load
-		h := n.addHost(n.addLink(1e15, 0, 0)) // of its own: it waits nowhere else
-		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: []int32{n.hosts[h].link, out}, back: []int32{back}, control: constant(1000)})
+		h := n.addHost(n.addLink(1e15, 0, none, 0)) // of its own: it waits nowhere else
+		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: n.addPath(n.hosts[h].link, out), back: n.addPath(back), hops: 2, then: none, control: constant(1000)})
 	}
 	if err := n.Run(math.MaxInt64); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"text/tabwriter"
 	"time"
 
@@ -64,7 +63,7 @@ func (m *Simulation) result() *Result {
 		one := FlowResult{From: int(f.from), To: int(f.to), Bytes: f.size, Moved: f.acked, BeginNS: float64(f.begins) / 1000}
 		if f.ended >= 0 {
 			one.TookNS = float64(f.ended-f.begins) / 1000
-			one.Slowdown = float64(f.ended-f.begins) / float64(m.alone(f.size))
+			one.Slowdown = float64(f.ended-f.begins) / float64(m.alone(f))
 		}
 		r.Flows = append(r.Flows, one)
 	}
@@ -74,15 +73,28 @@ func (m *Simulation) result() *Result {
 	return r
 }
 
-// alone is how long a flow of so many bytes takes that has the network for itself, in ps: its packets one behind the other at
-// the slowest link, which all are.
-func (m *Simulation) alone(size uint64) int64 {
+// alone is how long a flow takes that has the network for itself, in ps: its packets one behind the other over each link of
+// its path, and the acknowledgement of the last one.
+func (m *Simulation) alone(f *flow) (ps int64) {
 	n := m.network
-	packets := (size + uint64(n.payload) - 1) / uint64(n.payload)
-	all := size + packets*uint64(n.header+n.perHop+n.perPath)
-	high, low := bits.Mul64(all*8, cc.Second)
-	sends, _ := bits.Div64(high, low, n.links[0].rate)
-	return int64(sends) + m.rtt - n.links[0].takes(n.payload+n.header+n.perHop+n.perPath)
+	full, ack := n.full(int(f.hops))
+	packets := int64((f.size + uint64(n.payload) - 1) / uint64(n.payload))
+	last := full - n.payload + int32(f.size-uint64(packets-1)*uint64(n.payload))
+	first, most := int64(0), int64(0) // when the last but one has left a link: the first one's time, and the slowest link's for the others
+	for _, l := range n.route[f.path : f.path+f.hops] {
+		link := &n.links[l]
+		if packets > 1 {
+			first += link.takes(full)
+			most = max(most, link.takes(full))
+			ps = max(ps, first+(packets-2)*most)
+		}
+		ps += link.takes(last) + link.delay
+		first += link.delay
+	}
+	for _, l := range n.route[f.back : f.back+f.hops] {
+		ps += n.links[l].takes(ack) + n.links[l].delay
+	}
+	return ps
 }
 
 // WriteText writes a table of the first flows, and the whole in a line.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/cc"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -18,6 +17,7 @@ const (
 	maxHosts   = 100_000
 	maxFlows   = 1_000_000
 	flowMemory = 500 // bytes that a flow takes, about
+	linkMemory = 300 // and a link
 )
 
 // Scenario is a file of csig simulate.
@@ -25,24 +25,57 @@ type Scenario struct {
 	_        struct{} `doc:"What csig simulate does."`
 	Format   string   `key:"format,need" words:"csig.scenario/v1" doc:"The form of this file."`
 	Topology Topology `key:"topology,need" doc:"The network."`
+	Switches Switches `key:"switches,flow" doc:"What the ports of switches have."`
 	Packets  Packets  `key:"packets,flow" doc:"What packets have."`
+	Recovery Recovery `key:"recovery,flow" doc:"How what is lost is sent again."`
 	Control  Control  `key:"control,flow" doc:"The congestion control of all flows."`
 	Flows    []Flows  `key:"flows,need" doc:"Who sends what to whom."`
+	Seed     int      `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
 
-	hosts int
+	routes *routes
 }
 
-// Topology is a network of one kind.
-type Topology struct {
-	Star *Star `key:"star,flow" doc:"Hosts around one switch."`
+// Switches are what the ports of switches have.
+type Switches struct {
+	Queue  uint64 `key:"queue" is:"bytes" doc:"That a port's queue holds; without it there is no such end."`
+	Buffer uint64 `key:"buffer" is:"bytes" doc:"That the ports of a switch share; without it nothing else is dropped."`
+	Alpha  int    `key:"alpha" range:"1 100000" doc:"How much of what is left of the buffer a queue may have, in percent: 100 unless given. With pfc: an ingress port, before it pauses: 12.5 unless given."`
+	PFC    bool   `key:"pfc" doc:"Ports pause the other end of their cable before the buffer is full."`
+	ECN    *ECN   `key:"ecn,flow" doc:"Packets are marked where there is a queue."`
 }
 
-// Star is hosts around one switch.
-type Star struct {
-	Hosts  int           `key:"hosts,need" range:"2 100000" doc:"How many there are; their numbers begin with 0."`
-	Rate   uint64        `key:"rate,need" is:"speed" doc:"Of each cable, in both directions."`
-	Delay  time.Duration `key:"delay,need" range:"1ns 1s" doc:"Of each cable."`
-	Buffer uint64        `key:"buffer" is:"bytes" doc:"That each port's queue holds; without it nothing is dropped."`
+// ECN is when packets are marked.
+type ECN struct {
+	Min    uint64 `key:"min,need" is:"bytes" doc:"A queue from which on packets are marked."`
+	Max    uint64 `key:"max" is:"bytes" doc:"One from which on all are; min unless given."`
+	Chance int    `key:"chance" range:"1 100" default:"100" doc:"Of a packet to be marked just below max, in percent."`
+	At     uint64 `key:"at" is:"speed" doc:"Of ports of this speed; min and max grow with the speed of others. They are the same for all unless given."`
+}
+
+// Recovery is how what is lost is sent again.
+type Recovery struct {
+	Kind    string        `key:"kind" words:"go-back-n selective" default:"go-back-n" doc:"go-back-n: the receiver wants what is missing and all behind it again, as RoCE. selective: what is missing alone, as TCP and IRN."`
+	Timeout time.Duration `key:"timeout" range:"1us 10s" default:"4ms" doc:"After so long without an acknowledgement all in flight counts as lost; it doubles each time, up to 64 times as long."`
+}
+
+// Check has the rules about several keys.
+func (s *Switches) Check(m inventory.Mapping) {
+	if s.PFC && s.Buffer == 0 && !m.Has("buffer") {
+		m.Wrong("pfc", "e.g. buffer: 32M", "ports that pause need the size of the buffer")
+	}
+	if m.Has("alpha") && s.Buffer == 0 && !m.Has("buffer") {
+		m.Wrong("alpha", "e.g. buffer: 32M, or leave it out", "it is of a shared buffer")
+	}
+}
+
+// Check has the rules about several keys.
+func (e *ECN) Check(m inventory.Mapping) {
+	if !m.Has("max") {
+		e.Max = e.Min
+	}
+	if e.Max < e.Min {
+		m.WrongValue("max", "min or more", "%d bytes are less than min, which is %d", e.Max, e.Min)
+	}
 }
 
 // Packets are what packets have.
@@ -61,6 +94,7 @@ type Flows struct {
 	At   time.Duration `key:"at" range:"0s 1h" doc:"When they begin."`
 
 	first, last int
+	m           inventory.Mapping
 }
 
 // Check has the rules about several keys.
@@ -71,22 +105,47 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if !m.Has("control") {
 		s.Control = inventory.Filled[Control]()
 	}
-	if s.Topology.Star == nil {
-		if m.Has("topology") {
-			m.WrongValue("topology", "e.g. topology: {star: {hosts: 16, rate: 100G, delay: 1us}}", "it has no network")
-		}
+	if !m.Has("recovery") {
+		s.Recovery = inventory.Filled[Recovery]()
+	}
+	g := s.Topology.graph
+	if g == nil {
 		return
 	}
-	s.hosts = s.Topology.Star.Hosts
+	var err error
+	if s.routes, err = newRoutes(g, uint64(s.Seed)); err != nil {
+		m.WrongValue("topology", "", "%v", err)
+		return
+	}
 	for i := range s.Flows {
-		if f := &s.Flows[i]; s.hosts > 0 && (f.last >= s.hosts || f.To >= s.hosts) {
-			m.WrongValue("flows", fmt.Sprintf("hosts are 0 to %d", s.hosts-1), "flow %d is from %s to %d, and there are %d hosts", i+1, f.From, f.To, s.hosts)
+		f := &s.Flows[i]
+		if key := f.outside(g.hosts); key != "" {
+			f.m.WrongValue(key, fmt.Sprintf("hosts are 0 to %d", g.hosts-1), "there are %d hosts", g.hosts)
+			continue
+		}
+		for from := f.first; from <= f.last; from++ {
+			if _, ok := s.routes.route(nil, int32(from), int32(f.To), 0); !ok {
+				f.m.WrongValue("to", "another host, or other cables", "there is no route of at most %d cables from host %d to host %d", maxHops, from, f.To)
+				break
+			}
 		}
 	}
 }
 
+// outside is the key of a host that there is not.
+func (f *Flows) outside(hosts int) string {
+	switch {
+	case f.last >= hosts:
+		return "from"
+	case f.To >= hosts:
+		return "to"
+	}
+	return ""
+}
+
 // Check has the rules about several keys.
 func (f *Flows) Check(m inventory.Mapping) {
+	f.m = m
 	first, last, ranged := strings.Cut(f.From, "-")
 	a, err := strconv.ParseUint(first, 10, 31)
 	b := a
@@ -123,50 +182,12 @@ func (s *Scenario) count() (n int) {
 }
 
 // Memory is about what the simulation takes, in bytes.
-func (s *Scenario) Memory() uint64 { return uint64(s.count())*flowMemory + uint64(s.hosts)*400 }
+func (s *Scenario) Memory() uint64 {
+	return uint64(s.count())*flowMemory + uint64(len(s.Topology.graph.cables))*2*linkMemory
+}
 
 // hopBytes are the bytes of telemetry a hop (draft-ietf-info-hpcc §3).
 var hopBytes = map[string]int32{"none": 0, "ifa": 32, "ioam": 20, "p4": 24}
 
 // ns3Bytes are those of five hops of 8 bytes, and 2.
 const ns3Bytes = 42
-
-// Simulation is a scenario that can run.
-type Simulation struct {
-	scenario *Scenario
-	network  *Network
-	rtt      int64 // ps, of one packet without queues
-
-	receivers map[int32]*cc.Peers
-}
-
-// New is a simulation of a scenario.
-func New(s *Scenario) (*Simulation, error) {
-	if n := s.count(); n > maxFlows {
-		return nil, fmt.Errorf("%d flows are more than the %d that a simulation takes", n, maxFlows)
-	}
-	star := s.Topology.Star
-	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), hopBytes[s.Packets.INT])
-	n.ack = int32(s.Packets.Ack)
-	if s.Packets.INT == "ns3" {
-		n.perPath, n.coarse = ns3Bytes, true
-	}
-	delay := star.Delay.Nanoseconds() * 1000
-	for range star.Hosts { // link 2i from a host, 2i+1 to it
-		n.addHost(n.addLink(star.Rate, delay, 0))
-		n.addLink(star.Rate, delay, star.Buffer)
-	}
-	full := n.payload + n.header + n.perHop + n.perPath
-	m := &Simulation{scenario: s, network: n, rtt: 4*delay + 2*n.links[0].takes(full) + 2*n.links[0].takes(n.ack+n.perHop+n.perPath)}
-	n.pintT = m.rtt
-	for i := range s.Flows {
-		f := &s.Flows[i]
-		for from := f.first; from <= f.last; from++ {
-			n.addFlow(flow{
-				from: int32(from), to: int32(f.To), size: f.Size, begins: f.At.Nanoseconds() * 1000,
-				path: []int32{int32(2 * from), int32(2*f.To + 1)}, back: []int32{int32(2 * f.To), int32(2*from + 1)}, control: m.control(star.Rate, int32(f.To)),
-			})
-		}
-	}
-	return m, nil
-}

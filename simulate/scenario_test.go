@@ -18,14 +18,14 @@ func TestScenarioMistakes(t *testing.T) {
 		"":                        "s.yaml:1:1: the file is empty",
 		"format: csig.fleet/v1\n": "s.yaml:1:1: this is no scenario: it names no format",
 		head:                      `s.yaml:1:1: scenario: "flows" is missing`,
-		head + "flows: [{from: 0, to: 4, size: 1}]":                                  "s.yaml:3:8: scenario: flow 1 is from 0 to 4, and there are 4 hosts",
+		head + "flows: [{from: 0, to: 4, size: 1}]":                                  "s.yaml:3:23: scenario: flows: there are 4 hosts",
 		head + "flows: [{from: 0-2, to: 1, size: 1}]":                                "s.yaml:3:25: scenario: flows: host 1 sends to itself",
 		head + "flows: [{from: 2-0, to: 1, size: 1}]":                                `s.yaml:3:16: scenario: flows: "2-0" is neither a host nor a range of hosts`,
 		head + "flows: [{from: 0, to: 1, size: 0}]":                                  `s.yaml:3:32: scenario: flows: size: "0" is not a number of bytes`,
 		head + "flows: [{from: 0, to: 1, size: 1, at: 2h}]":                          "s.yaml:3:39: scenario: flows: at: ",
 		head + "control: {kind: window}\nflows: [{from: 0, to: 1, size: 1}]":         "s.yaml:3:11: scenario: control: a constant window needs its size",
 		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":           "s.yaml:3:11: scenario: control: it is none of kind hpcc",
-		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]": "s.yaml:2:11: scenario: it has no network",
+		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]": "s.yaml:2:11: scenario: topology: it has no network",
 	} {
 		_, err := ParseScenario("s.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

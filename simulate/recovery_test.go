@@ -1,0 +1,162 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// lossy is a network with what loses packets, and flows, all by chance of the seed.
+func lossy(seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 9))
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	text := fmt.Sprintf("format: csig.scenario/v1\nseed: %d\ntopology: %s\nswitches: %s\nrecovery: {kind: %s, timeout: 200us}\ncontrol: %s\nflows:\n", seed,
+		pick("{star: {hosts: 8, rate: 100G, delay: 1us}}", "{fat_tree: {k: 4, rate: 100G, delay: 500ns}}", "{dumbbell: {hosts: 4, rate: 100G, uplink: 40G, delay: 2us}}"),
+		pick("{queue: 20k}", "{buffer: 60k}", "{buffer: 100k, queue: 30k, alpha: 50, ecn: {min: 5k, max: 20k, chance: 50}}", "{buffer: 200k, pfc: true}", "{buffer: 500k, pfc: true, ecn: {min: 10k}}"),
+		pick("go-back-n", "selective"), pick("{kind: window, window: 30k}", "{kind: window, window: 200k}", "{kind: dctcp}", "{kind: hpcc}", "{kind: swift}", "{kind: dcqcn}", "{kind: cubic}"))
+	for range 20 {
+		from, to := r.IntN(8), r.IntN(7)
+		if to >= from {
+			to++
+		}
+		text += fmt.Sprintf("  - {from: %d, to: %d, size: %d, at: %dus}\n", from, to, 1+r.IntN(300_000), r.IntN(50))
+	}
+	return text
+}
+
+// waiting is the payload that is in queues, on wires and at links.
+func (n *Network) waiting() (bytes uint64) {
+	count := func(p int32) {
+		if p != none && !n.packets[p].ack {
+			bytes += uint64(n.packets[p].data)
+		}
+	}
+	for i := range n.links {
+		l := &n.links[i]
+		if l.busy {
+			count(l.sending)
+		}
+		for _, q := range []fifo{l.queue, l.wire} {
+			for p := q.first; p != none; p = n.packets[p].next {
+				count(p)
+			}
+		}
+	}
+	return bytes
+}
+
+// TestBytesAreConserved: at each moment what was sent was received, was dropped or is on its way; at the end all of each flow is
+// there once, and buffers are empty. Both forms of recovery, buffers, PFC and controls by chance.
+func TestBytesAreConserved(t *testing.T) {
+	t.Parallel()
+	dropped, again, marked := 0, 0, 0
+	for seed := range uint64(60) {
+		text := lossy(seed + 1)
+		m := simulation(t, text)
+		n := m.network
+		for until := int64(us); n.left > 0; until += 7 * us {
+			if err := n.Run(until); err != nil {
+				t.Fatalf("%s%v", text, err)
+			}
+			if b := n.bytes; b.sent != b.received+b.dropped+n.waiting() {
+				t.Fatalf("%sat %d ps %+v and %d on their way", text, n.now, b, n.waiting())
+			}
+		}
+		all := uint64(0)
+		for i := range n.flows {
+			f := &n.flows[i]
+			all += f.size
+			if f.received != f.size || f.acked != f.size || f.arrived > f.ended || f.arrived == 0 {
+				t.Fatalf("%sflow %d: %+v", text, i, f)
+			}
+		}
+		n.left = 1 // what is on its way comes to its end
+		for len(n.heap.events) > 0 {
+			if err := n.Run(n.heap.events[0].at); err != nil && len(n.heap.events) > 0 {
+				t.Fatal(err)
+			}
+		}
+		if b := n.bytes; b.sent != b.received+b.dropped || b.received < all {
+			t.Fatalf("%s%+v of %d bytes", text, b, all)
+		}
+		for i := range n.switches {
+			if n.switches[i].used != 0 {
+				t.Fatalf("%sswitch %d holds %d bytes at the end", text, i, n.switches[i].used)
+			}
+		}
+		for i := range n.links {
+			l := &n.links[i]
+			if l.queued != 0 || l.paused || l.ingress.held != 0 || l.ingress.over != 0 {
+				t.Fatalf("%slink %d: %+v", text, i, l)
+			}
+		}
+		if n.bytes.dropped > 0 {
+			dropped++
+		}
+		if n.bytes.received > all {
+			again++
+		}
+		if n.ports.ecn {
+			marked++
+		}
+	}
+	if dropped < 15 || again < 5 || marked < 5 {
+		t.Errorf("%d of 60 lose packets, %d repeat some that were there, %d mark", dropped, again, marked)
+	}
+}
+
+// TestSelectiveRepeatsWhatIsLost: selective recovery repeats few bytes where go-back-N repeats windows.
+func TestSelectiveRepeatsWhatIsLost(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}}\nswitches: {queue: 100k}\ncontrol: {kind: window, window: 100k}\n" +
+		"flows: [{from: 0-1, to: 2, size: 2M}]\nrecovery: {kind: "
+	var repeated [2]uint64
+	for i, kind := range []string{"go-back-n", "selective"} {
+		m := simulation(t, text+kind+"}\n")
+		if err := m.network.Run(1 << 62); err != nil {
+			t.Fatal(err)
+		}
+		repeated[i] = m.network.bytes.sent - 4_000_000
+		if kind == "selective" && repeated[i] > m.network.bytes.dropped*11/10 {
+			t.Errorf("selective recovery repeats %d bytes, and %d were lost", repeated[i], m.network.bytes.dropped)
+		}
+	}
+	t.Logf("repeated: %d bytes by go-back-N, %d by selective recovery", repeated[0], repeated[1])
+	if repeated[1] == 0 || repeated[0] < 2*repeated[1] {
+		t.Errorf("go-back-N repeats %d bytes, selective recovery %d", repeated[0], repeated[1])
+	}
+}
+
+// TestPFCLosesNothing: with pauses an incast that overflows the buffer without them loses nothing, and its queue stays below it.
+func TestPFCLosesNothing(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 9, rate: 100G, delay: 1us}}\ncontrol: {kind: window, window: 1M}\nflows: [{from: 0-7, to: 8, size: 1M}]\nswitches: {buffer: 1M, pfc: "
+	with, without := run(t, text+"true}\n"), run(t, text+"false}\n")
+	if with.Drops != 0 || without.Drops == 0 || with.Queue > 1_000_000 {
+		t.Errorf("with PFC %d packets are lost, and the queue has %d bytes; without, %d are", with.Drops, with.Queue, without.Drops)
+	}
+	// All of them at line rate: pauses cost no more than a few percent of the time.
+	if last := with.TimeNS; last < 8*80_000*1.048 || last > 8*80_000*1.048*1.05 {
+		t.Errorf("it takes %v ns", last)
+	}
+}
+
+// TestECN: DCTCP keeps the queue near the threshold where packets are marked.
+func TestECN(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 5us}}\ncontrol: {kind: dctcp}\nflows: [{from: 0-1, to: 2, size: 20M}]\nswitches: {queue: 2M"
+	with, without := run(t, text+", ecn: {min: 100k}}\n"), run(t, text+"}\n")
+	if with.Drops != 0 || with.Queue < 100_000 || with.Queue > 400_000 || without.Queue < 1_900_000 {
+		t.Errorf("with ECN the queue has %d bytes at most, without %d", with.Queue, without.Queue)
+	}
+}
+
+// TestNoProgress: flows that nothing is acknowledged to end the simulation by their names.
+func TestNoProgress(t *testing.T) {
+	t.Parallel()
+	m := simulation(t, "format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}}\nswitches: {queue: 500}\nrecovery: {timeout: 10us}\nflows: [{from: 0-1, to: 2, size: 100k}, {from: 0, to: 1, size: 100, at: 1ms}]\n")
+	if _, err := m.Run(t.Context(), func(int, int) {}); err == nil || !strings.Contains(err.Error(), "nothing was acknowledged from ") || !strings.Contains(err.Error(), ": flow 0 (host 0 to 2, 0 of 100000 bytes), flow 1 (host 1 to 2, ") {
+		t.Errorf("%v", err)
+	}
+}
