@@ -96,5 +96,5 @@ func meanTime(r *rand.Rand, choices int, period float64) float64 {
 
 // star is the scenario of the public ns-3 code: hosts around a switch.
 func star(kind string, flows int, more string) string {
-	return fmt.Sprintf("topology: {star: {hosts: 16, rate: 100G, delay: 1us, buffer: 32M}}\n%s\nflows: [{from: 0-%d, to: 15, size: 2M}]\ncontrol: {kind: %s", more, flows-1, kind) + ", rtt: 4160ns, eta: 95, max_stage: 0, increase: 50M, least: 100M}\n"
+	return fmt.Sprintf("topology: {star: {hosts: 16, rate: 100G, delay: 1us}}\nswitches: {buffer: 32M, pfc: true}\n%s\nflows: [{from: 0-%d, to: 15, size: 2M}]\ncontrol: {kind: %s", more, flows-1, kind) + ", rtt: 4160ns, eta: 95, max_stage: 0, increase: 50M, least: 100M}\n"
 }
