@@ -26,6 +26,7 @@ type Control struct {
 	Increase  uint64        `key:"increase" is:"speed" doc:"Additive increase of the forms by rate."`
 	Least     uint64        `key:"least" is:"speed" doc:"Least rate of the forms by rate."`
 	Windowed  bool          `key:"windowed" doc:"dcqcn and timely have a window that follows the rate; dcqcn with the timers of HPCC's public ns-3 code."`
+	Initial   uint64        `key:"initial" is:"bytes" doc:"The window that a flow begins with; that of the kind's paper unless given."`
 	Target    time.Duration `key:"target" range:"1ns 1s" doc:"Swift's base target delay."`
 	Ramp      int           `key:"ramp" range:"0 1000" doc:"swift's kλ in percent: the part of the head-room that it takes in a round trip. csig's N of 1/N."`
 	Unguarded bool          `key:"unguarded" doc:"swift's ramp-up takes head-room before the last one is in the signal, as draft-ravi-ippm-csig-00 §8.1.2 has it."`
@@ -42,14 +43,14 @@ var controlKeys = map[string]string{
 	"hpcc-rate":     "rtt eta max_stage increase least",
 	"hpcc-pint":     "rtt eta max_stage increase least",
 	"hpcc-csig":     "rtt eta max_stage flows delay hold",
-	"swift":         "rtt target delay ramp unguarded jump hold",
+	"swift":         "rtt target delay ramp unguarded jump hold initial",
 	"poseidon":      "rtt target",
-	"dctcp":         "",
+	"dctcp":         "initial",
 	"dctcp-rate":    "rtt increase least",
 	"dcqcn":         "rtt increase least windowed",
 	"timely":        "rtt increase least windowed",
-	"cubic":         "",
-	"csig":          "ramp hold",
+	"cubic":         "initial",
+	"csig":          "ramp hold initial",
 }
 
 // Check has the rules about several keys.
@@ -59,7 +60,7 @@ func (c *Control) Check(m inventory.Mapping) {
 		return // it is said already
 	}
 	has := strings.Fields(keys)
-	for _, key := range strings.Fields("window rtt eta max_stage flows telemetry every roce delay hold increase least windowed target ramp unguarded jump") {
+	for _, key := range strings.Fields("window rtt eta max_stage flows telemetry every roce delay hold increase least windowed initial target ramp unguarded jump") {
 		if m.Has(key) && !slices.Contains(has, key) {
 			m.Wrong(key, "leave it out", "it is none of kind %s", c.Kind)
 		}
@@ -96,6 +97,7 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		p := cc.DefaultRate(rate, t)
 		p.PINT, p.MaxStage = c.Kind == "hpcc-pint", c.Stage
 		p.AI, p.Least, p.Eta = or(c.Increase, p.AI), or(c.Least, p.Least), c.eta()
+		m.network.pintT = t
 		return cc.NewHPCCRate(p)
 	case "hpcc-csig":
 		return cc.NewHPCCCSIG(cc.CSIGConfig{HPCCConfig: c.hpcc(rate, t), Delay: delays[c.Delay], Hold: hold})
@@ -111,6 +113,7 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		if p.Jump {
 			p.Initial = min(p.Initial, 10)
 		}
+		p.Initial = or(c.Initial, p.Initial*p.MSS) / p.MSS
 		return cc.NewSwift(p)
 	case "poseidon":
 		p := cc.DefaultPoseidon(rate, t, mss)
@@ -119,7 +122,9 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		}
 		return cc.NewPoseidon(p)
 	case "dctcp":
-		return cc.NewDCTCP(cc.DefaultDCTCP(mss))
+		p := cc.DefaultDCTCP(mss)
+		p.Initial = or(c.Initial, p.Initial)
+		return cc.NewDCTCP(p)
 	case "dctcp-rate":
 		p := cc.DefaultDCTCPRate(rate, t, mss)
 		p.AI, p.Least = or(c.Increase, p.AI), or(c.Least, p.Least)
@@ -139,12 +144,21 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		}
 		return cc.NewTIMELY(p)
 	case "cubic":
-		return cc.NewCubic(mss)
+		cubic := cc.NewCubic(mss)
+		c.begin(cubic)
+		return cubic
 	case "csig":
 		age := uint64(c.Hold.Nanoseconds())
-		return cc.NewCubicCSIG(mss, cc.NewHeadroom(age, max(2*age, 1e6), 1, max(uint64(c.Ramp), 1)), rate)
+		h := cc.NewCubicCSIG(mss, cc.NewHeadroom(age, max(2*age, 1e6), 1, max(uint64(c.Ramp), 1)), rate)
+		c.begin(&h.Cubic)
+		return h
 	}
 	return constant(c.Window)
+}
+
+// begin has CUBIC begin with the window that is given.
+func (c *Control) begin(cubic *cc.Cubic) {
+	cubic.W = or(c.Initial, cubic.W*cubic.MSS) / cubic.MSS
 }
 
 // delays are the words of delay; "" is pd of hpcc-csig.

@@ -3,6 +3,7 @@ package validation
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -123,14 +124,15 @@ func took(r *simulate.Result) (first, last float64) {
 	return first, last
 }
 
-func TestOracles(t *testing.T) {
-	check(t, append(append(append([]oracle(nil), closedForms...), drafts...), ns3Star...))
-}
+// quick are the oracles that take seconds.
+var quick = slices.Concat(closedForms, drafts, ns3Star, htsim)
 
-// TestGapsAreWritten: each gap is in DEVIATIONS.md, by its name.
+func TestOracles(t *testing.T) { check(t, quick) }
+
+// TestOraclesAreDocumented: each gap is in DEVIATIONS.md, by its name.
 func TestOraclesAreDocumented(t *testing.T) {
 	t.Parallel()
-	for _, o := range append(append(append([]oracle(nil), closedForms...), drafts...), ns3Star...) {
+	for _, o := range quick {
 		if o.gap != "" && !strings.Contains(deviations, "## "+o.gap+"\n") {
 			t.Errorf("DEVIATIONS.md has no chapter %q", o.gap)
 		}
