@@ -125,7 +125,7 @@ func took(r *simulate.Result) (first, last float64) {
 }
 
 // quick are the oracles that take seconds.
-var quick = slices.Concat(closedForms, drafts, ns3Star, htsim)
+var quick = slices.Concat(closedForms, drafts, ns3Star, htsim, twin)
 
 func TestOracles(t *testing.T) { check(t, quick) }
 
