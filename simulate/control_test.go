@@ -22,7 +22,7 @@ func TestControlMistakes(t *testing.T) {
 		"{kind: swift, ramp: 100, hold: 2h}":            ":41: scenario: control: hold: ",
 		"{kind: hpcc-rate, increase: fast, least: 50k}": ":38: scenario: control: increase: ",
 	} {
-		_, err := ParseScenario("s.yaml", []byte(head+"control: "+control+"\nflows: [{from: 0, to: 1, size: 1}]"))
+		_, err := ParseScenario("s.yaml", []byte(head+"control: "+control+"\nflows: [{from: 0, to: 1, size: 1}]\ncsig: {switches: [{kind: native}]}"))
 		if want = "s.yaml:3" + want; err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", control, err, want)
 		}

@@ -18,6 +18,9 @@ const (
 	repeats             // nothing was acknowledged to a flow, perhaps
 	pauses              // a link (PFC)
 	resumes             // a link
+	reads               // the agent of a switch
+	writes              // it has written what it read
+	lapses              // the lease of its rules is over
 )
 
 // heap is a 4-ary heap of events, the next one first. It keeps its memory.

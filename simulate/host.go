@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/csig-agent/csig/cc"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // host has flows that take turns at its link.
@@ -89,6 +90,14 @@ func (n *Network) make(id int32, from uint64, data int32) int32 {
 	p := n.newPacket()
 	k := &n.packets[p]
 	*k = packet{flow: id, at: f.path, data: data, size: data + n.header, seq: behind, made: n.now, ask: f.out.Ask, again: again}
+	if t, ok := k.ask.Signal(); ok {
+		if n.csig == nil || f.untagged {
+			k.ask = cc.AskNothing
+		} else {
+			k.tag = tag{on: true, s: n.csig.initial(t), lm: quantize.Draft00.LMNone()}
+			k.size += n.tagBytes()
+		}
+	}
 	k.size += n.telemetry(k, int(f.hops)-1)
 	f.sentAt, f.sentSize = n.now, k.size
 	n.bytes.sent += uint64(data)
@@ -133,6 +142,9 @@ func (n *Network) receive(p int32) {
 	}
 	k.ack, k.nack, k.at, k.seq = true, nack, f.back, f.received
 	k.size = n.ack + n.telemetry(k, int(k.read))
+	if k.tag.on { // the signal is reflected
+		k.size += n.tagBytes()
+	}
 	n.enqueue(p)
 }
 
@@ -140,6 +152,9 @@ func (n *Network) receive(p int32) {
 func (n *Network) written(p int32) cc.Event {
 	k := &n.packets[p]
 	e := cc.Event{Seq: k.seq, Size: uint32(k.size), Window: k.window, CNP: k.cnp, Marked: k.marked, Power: k.power}
+	if k.tag.on {
+		e.Signal = n.signal(k)
+	}
 	if k.read > 0 {
 		e.Path = n.hops[int(p)*maxHops:][:k.read]
 	}

@@ -40,6 +40,7 @@ type packet struct {
 	made       int64   // ps
 	came       int64   // to the switch that it is in
 	window     float64 // that the receiver allows
+	tag        tag
 }
 
 // flow is so many bytes from a host to another.
@@ -52,6 +53,7 @@ type flow struct {
 	arrived       int64 // all of it, at the receiver; 0: not yet
 	then          int32 // the flow that begins with that, or none
 	waits         bool  // for another one, whose then it is
+	untagged      bool  // it has no tags, whatever its control asks for
 	listed        bool  // among those of its host that have something to send
 
 	sent, acked uint64
@@ -69,36 +71,40 @@ type flow struct {
 
 // Network is a simulation.
 type Network struct {
-	now      int64
-	heap     heap
-	links    []link
-	switches []switchPort
-	hosts    []host
-	flows    []flow
-	order    []int32 // flows that begin at a time of their own, the next one first
-	packets  []packet
-	hops     []cc.Hop // maxHops of each packet
-	arrival  []int64  // of each packet on a wire
-	route    []int32  // links, paths one behind the other, each ended by none
-	event    cc.Event // for controls, which keep none of it
-	free     int32
-	payload  int32
-	header   int32
-	ack      int32      // bytes of an ACK without telemetry
-	perHop   int32      // bytes of telemetry a hop
-	perPath  int32      // and whatever the hops are
-	coarse   bool       // telemetry in the units of HPCC's public ns-3 code
-	pintT    int64      // ps over which PINT's utilisation is averaged
-	chance   *rand.Rand // of PINT
-	marks    *rand.Rand // of ECN
-	recovery recovery
-	ports    portConfig
-	choose   func(flow int32) // gives a flow that begins its path
-	Events   uint64
-	left     int   // flows that have not ended
-	active   int   // flows that have begun and not ended
-	moved    int64 // when something was acknowledged last, or a flow began
-	patience int64 // nothing moves for so long: an error; 0: never
+	now       int64
+	heap      heap
+	links     []link
+	switches  []switchPort
+	hosts     []host
+	flows     []flow
+	order     []int32 // flows that begin at a time of their own, the next one first
+	packets   []packet
+	hops      []cc.Hop // maxHops of each packet
+	arrival   []int64  // of each packet on a wire
+	route     []int32  // links, paths one behind the other, each ended by none
+	event     cc.Event // for controls, which keep none of it
+	free      int32
+	payload   int32
+	header    int32
+	ack       int32      // bytes of an ACK without telemetry
+	perHop    int32      // bytes of telemetry a hop
+	perPath   int32      // and whatever the hops are
+	coarse    bool       // telemetry in the units of HPCC's public ns-3 code
+	pintT     int64      // ps over which PINT's utilisation is averaged
+	chance    *rand.Rand // of PINT
+	marks     *rand.Rand // of ECN
+	placebo   *rand.Rand // of signals that are others'
+	recovery  recovery
+	csig      *domain    // nil: no port knows tags
+	csigPorts []csigPort // by link
+	agents    []swAgent  // by switch
+	ports     portConfig
+	choose    func(flow int32) // gives a flow that begins its path
+	Events    uint64
+	left      int   // flows that have not ended
+	active    int   // flows that have begun and not ended
+	moved     int64 // when something was acknowledged last, or a flow began
+	patience  int64 // nothing moves for so long: an error; 0: never
 
 	Timeouts uint64
 	bytes    tally
@@ -110,7 +116,7 @@ type tally struct{ sent, received, dropped uint64 }
 
 // newNetwork has packets of so many bytes of payload and of headers, and telemetry of perHop bytes for each hop.
 func newNetwork(payload, header, perHop int32, seed uint64) *Network {
-	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, chance: stream(seed, streamPINT), marks: stream(seed, streamECN)}
+	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
 }
 
 // addPath keeps a path.
@@ -186,6 +192,12 @@ func (n *Network) Run(until int64) error {
 			n.arrived(p)
 		case pauses:
 			n.links[e.of].paused = true
+		case reads:
+			n.readCounters(e.of)
+		case writes:
+			n.writeRules(e.of)
+		case lapses:
+			n.lapse(e.of)
 		case resumes:
 			n.links[e.of].paused = false
 			n.kick(e.of)

@@ -142,6 +142,10 @@ func (n *Network) leaves(id, p int32) {
 	if n.ports.ecn && n.isMarked(l) {
 		k.marked = true
 	}
+	if k.tag.on {
+		n.stamp(id, k)
+		return
+	}
 	n.write(id, p)
 }
 
@@ -285,6 +289,9 @@ func (n *Network) linkSent(id int32) {
 	p := l.sending
 	k := &n.packets[p]
 	l.busy = false
+	if n.csig != nil && n.csigPorts[id].kind == native && n.now >= n.csigPorts[id].end {
+		n.roll(id) // what is sent now is of the next window
+	}
 	l.bytes += uint64(k.size)
 	n.arrival[p] = n.now + l.delay
 	if l.wire.first == none {

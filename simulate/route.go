@@ -19,6 +19,7 @@ const (
 	streamChoice
 	streamTags
 	streamPINT
+	streamShare
 )
 
 // stream is the random numbers of one component.

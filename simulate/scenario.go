@@ -29,6 +29,7 @@ type Scenario struct {
 	Packets  Packets  `key:"packets,flow" doc:"What packets have."`
 	Recovery Recovery `key:"recovery,flow" doc:"How what is lost is sent again."`
 	Control  Control  `key:"control,flow" doc:"The congestion control of all flows."`
+	CSIG     *CSIG    `key:"csig" doc:"How the network carries CSIG; without it no switch knows tags."`
 	Flows    []Flows  `key:"flows,need" doc:"Who sends what to whom."`
 	Seed     int      `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
 
@@ -108,9 +109,17 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if !m.Has("recovery") {
 		s.Recovery = inventory.Filled[Recovery]()
 	}
+	if s.CSIG == nil && !m.Has("csig") && s.Control.needsTags() {
+		m.WrongValue("control", "e.g. csig: {switches: [{kind: native}]}", "this control goes by CSIG's signals, and no switch knows tags")
+	}
 	g := s.Topology.graph
 	if g == nil {
 		return
+	}
+	if s.CSIG != nil {
+		if problem := s.CSIG.unnamed(g); problem != "" {
+			m.WrongValue("csig", "names are leaf0, spine0, tor0, agg0, core0, switch0", "%s", problem)
+		}
 	}
 	var err error
 	if s.routes, err = newRoutes(g, uint64(s.Seed)); err != nil {

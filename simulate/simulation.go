@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/csig-agent/csig/cc"
 )
@@ -12,6 +13,7 @@ type Simulation struct {
 	network  *Network
 	rtt      int64 // ps, of one packet without queues, on the longest path between hosts that send
 
+	tagged    *rand.Rand // which flows are; nil: no domain
 	receivers map[int32]*cc.Peers
 }
 
@@ -27,6 +29,10 @@ func New(s *Scenario) (*Simulation, error) {
 	}
 	m := &Simulation{scenario: s, network: n}
 	m.build()
+	if s.CSIG != nil {
+		m.addCSIG(s.CSIG)
+		m.tagged = stream(uint64(s.Seed), streamShare)
+	}
 	pairs := make(map[[2]int32]bool) // of racks, of which the time between two is known
 	for i := range s.Flows {
 		f := &s.Flows[i]
@@ -111,6 +117,7 @@ func (m *Simulation) add(f flow) int32 {
 		f.then = none
 	}
 	f.control = m.control(m.network.links[m.scenario.routes.up[f.from]].rate, f.to)
+	f.untagged = m.tagged != nil && m.tagged.Float64() >= m.network.csig.share
 	return m.network.addFlow(f)
 }
 

@@ -156,7 +156,7 @@ func TestTopologyMistakes(t *testing.T) {
 		"{clos: {pods: 1, tors: 1, aggs: 3, cores: 4, hosts: 2, rate: 1G, delay: 1us}}":              "s.yaml:3:53: scenario: topology: clos: 4 cores do not divide",
 		"{dragonfly: {groups: 9, switches: 2, global: 2, hosts: 2, rate: 1G, delay: 1us}}":           "s.yaml:3:32: scenario: topology: dragonfly: 9 groups of 2 switches",
 		"{clos: {pods: 100, tors: 100, aggs: 1, cores: 1, hosts: 1000, rate: 1G, delay: 1us}}":       "s.yaml:3:12: scenario: topology: a simulation takes at most 100000 hosts",
-		"{dragonfly: {groups: 1000, switches: 1000, global: 2, hosts: 2, rate: 1G, delay: 1us}}": "s.yaml:3:12: scenario: topology: a simulation takes",
+		"{dragonfly: {groups: 1000, switches: 1000, global: 2, hosts: 2, rate: 1G, delay: 1us}}":     "s.yaml:3:12: scenario: topology: a simulation takes",
 		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, spine0], rate: 1G}]}":    `s.yaml:3:59: scenario: topology: there is no cable between "host0" and "spine0"`,
 		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0]}]}":             "s.yaml:3:60: scenario: topology: links: a change of nothing",
 		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0], down: true}]}":          "s.yaml:3:70: scenario: topology: links: a cable has two ends, and there are 1",
