@@ -46,6 +46,7 @@ type packet struct {
 // flow is so many bytes from a host to another.
 type flow struct {
 	from, to      int32
+	group         int32 // of which it is in results
 	path, back    int32 // places in Network.route, none: not known before it begins
 	hops          int32 // links of the path
 	size          uint64

@@ -11,9 +11,7 @@ const maxHops = 8
 // Random streams: one of each component, so that a change of one leaves the others as they are.
 const (
 	streamECMP = iota + 1
-	streamArrivals
-	streamSizes
-	streamPairs
+	streamWorkload
 	streamECN
 	streamAgents
 	streamChoice

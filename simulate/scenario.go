@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -22,16 +20,18 @@ const (
 
 // Scenario is a file of csig simulate.
 type Scenario struct {
-	_        struct{} `doc:"What csig simulate does."`
-	Format   string   `key:"format,need" words:"csig.scenario/v1" doc:"The form of this file."`
-	Topology Topology `key:"topology,need" doc:"The network."`
-	Switches Switches `key:"switches,flow" doc:"What the ports of switches have."`
-	Packets  Packets  `key:"packets,flow" doc:"What packets have."`
-	Recovery Recovery `key:"recovery,flow" doc:"How what is lost is sent again."`
-	Control  Control  `key:"control,flow" doc:"The congestion control of all flows."`
-	CSIG     *CSIG    `key:"csig" doc:"How the network carries CSIG; without it no switch knows tags."`
-	Flows    []Flows  `key:"flows,need" doc:"Who sends what to whom."`
-	Seed     int      `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
+	_         struct{}   `doc:"What csig simulate does."`
+	Format    string     `key:"format,need" words:"csig.scenario/v1" doc:"The form of this file."`
+	Topology  Topology   `key:"topology,need" doc:"The network."`
+	Switches  Switches   `key:"switches,flow" doc:"What the ports of switches have."`
+	Packets   Packets    `key:"packets,flow" doc:"What packets have."`
+	Recovery  Recovery   `key:"recovery,flow" doc:"How what is lost is sent again."`
+	Control   Control    `key:"control,flow" doc:"The congestion control of all flows."`
+	CSIG      *CSIG      `key:"csig" doc:"How the network carries CSIG; without it no switch knows tags."`
+	Flows     []Flows    `key:"flows" doc:"Who sends what to whom."`
+	Workloads []Workload `key:"workloads" doc:"Flows of a pattern."`
+	Measure   Measure    `key:"measure,flow" doc:"Which flows count in the statistics; all unless given."`
+	Seed      int        `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
 
 	routes *routes
 }
@@ -106,6 +106,9 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if !m.Has("control") {
 		s.Control = inventory.Filled[Control]()
 	}
+	if !m.Has("flows") && !m.Has("workloads") {
+		m.Wrong("", "e.g. flows: [{from: 0-14, to: 15, size: 2M}], or workloads: [{kind: permutation, size: 2M}]", "nobody sends anything")
+	}
 	if !m.Has("recovery") {
 		s.Recovery = inventory.Filled[Recovery]()
 	}
@@ -139,6 +142,9 @@ func (s *Scenario) Check(m inventory.Mapping) {
 			}
 		}
 	}
+	for i := range s.Workloads {
+		s.Workloads[i].within(s)
+	}
 }
 
 // outside is the key of a host that there is not.
@@ -155,19 +161,14 @@ func (f *Flows) outside(hosts int) string {
 // Check has the rules about several keys.
 func (f *Flows) Check(m inventory.Mapping) {
 	f.m = m
-	first, last, ranged := strings.Cut(f.From, "-")
-	a, err := strconv.ParseUint(first, 10, 31)
-	b := a
-	if ranged && err == nil {
-		b, err = strconv.ParseUint(last, 10, 31)
-	}
-	if err != nil || b < a {
+	first, last, ok := hostRange(f.From)
+	if !ok {
 		if m.Has("from") && f.From != "" {
 			m.WrongValue("from", "e.g. 0, or 0-14", "%q is neither a host nor a range of hosts", f.From)
 		}
 		return
 	}
-	f.first, f.last = int(a), int(b)
+	f.first, f.last = first, last
 	if f.To >= f.first && f.To <= f.last {
 		m.WrongValue("to", "another host", "host %d sends to itself", f.To)
 	}
@@ -182,10 +183,13 @@ func ParseScenario(name string, data []byte) (*Scenario, error) {
 	return &s, nil
 }
 
-// count is how many flows there are.
+// count is how many flows there are, about.
 func (s *Scenario) count() (n int) {
 	for i := range s.Flows {
 		n += s.Flows[i].last - s.Flows[i].first + 1
+	}
+	for i := range s.Workloads {
+		n += int(s.Workloads[i].count(s))
 	}
 	return n
 }

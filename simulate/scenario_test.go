@@ -17,7 +17,7 @@ func TestScenarioMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "s.yaml:1:1: the file is empty",
 		"format: csig.fleet/v1\n": "s.yaml:1:1: this is no scenario: it names no format",
-		head:                      `s.yaml:1:1: scenario: "flows" is missing`,
+		head:                      "s.yaml:1:1: scenario: nobody sends anything",
 		head + "flows: [{from: 0, to: 4, size: 1}]":                                  "s.yaml:3:23: scenario: flows: there are 4 hosts",
 		head + "flows: [{from: 0-2, to: 1, size: 1}]":                                "s.yaml:3:25: scenario: flows: host 1 sends to itself",
 		head + "flows: [{from: 2-0, to: 1, size: 1}]":                                `s.yaml:3:16: scenario: flows: "2-0" is neither a host nor a range of hosts`,

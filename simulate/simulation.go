@@ -34,23 +34,20 @@ func New(s *Scenario) (*Simulation, error) {
 		m.tagged = stream(uint64(s.Seed), streamShare)
 	}
 	pairs := make(map[[2]int32]bool) // of racks, of which the time between two is known
-	for i := range s.Flows {
-		f := &s.Flows[i]
-		for from := f.first; from <= f.last; from++ {
-			if pair := [2]int32{s.routes.rack[from], s.routes.rack[f.To]}; !pairs[pair] {
-				pairs[pair] = true
-				m.rtt = max(m.rtt, m.trip(int32(from), int32(f.To)))
-			}
+	s.flows(func(w wanted) {
+		if pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}; !pairs[pair] {
+			pairs[pair] = true
+			m.rtt = max(m.rtt, m.trip(w.from, w.to))
 		}
-	}
+	})
 	n.pintT = m.rtt
 	n.choose = m.choose
-	for i := range s.Flows {
-		f := &s.Flows[i]
-		for from := f.first; from <= f.last; from++ {
-			m.add(flow{from: int32(from), to: int32(f.To), size: f.Size, begins: f.At.Nanoseconds() * 1000})
+	s.flows(func(w wanted) {
+		id := m.add(flow{from: w.from, to: w.to, group: w.group, size: w.size, begins: w.at, waits: w.after > 0})
+		if w.after > 0 {
+			n.flows[id-w.after].then = id
 		}
-	}
+	})
 	n.patience = max(patience*m.rtt, 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
 }
@@ -112,10 +109,7 @@ func (m *Simulation) build() {
 
 // add adds a flow with its control.
 func (m *Simulation) add(f flow) int32 {
-	f.path, f.back = none, none
-	if !f.waits {
-		f.then = none
-	}
+	f.path, f.back, f.then = none, none, none
 	f.control = m.control(m.network.links[m.scenario.routes.up[f.from]].rate, f.to)
 	f.untagged = m.tagged != nil && m.tagged.Float64() >= m.network.csig.share
 	return m.network.addFlow(f)
