@@ -19,7 +19,11 @@ type host struct {
 func (n *Network) begin(id int32) {
 	f := &n.flows[id]
 	f.begins, n.moved = n.now, n.now
+	f.running = int32(len(n.running))
+	n.running = append(n.running, id)
 	n.active++
+	n.begun++
+	n.lastBegun = n.now
 	if n.choose != nil {
 		n.choose(id)
 		f = &n.flows[id]
@@ -189,6 +193,9 @@ func (n *Network) acked(id, p int32) {
 		f.missing.end(n)
 		n.left--
 		n.active--
+		last := n.running[n.active]
+		n.running[f.running], n.flows[last].running = last, f.running
+		n.running = n.running[:n.active]
 		return
 	}
 	if n.event.Acked > 0 {

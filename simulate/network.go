@@ -62,6 +62,9 @@ type flow struct {
 	received    uint64
 	missing     missing
 
+	seen    uint64 // of what was received, when a watch looked last
+	running int32  // its place in Network.running
+
 	sentAt   int64 // when the last packet was
 	sentSize int32 // of it, which paces the next one at the rate that there is then
 	timer    int64 // that its control has asked for
@@ -103,13 +106,19 @@ type Network struct {
 	choose    func(flow int32) // gives a flow that begins its path
 	Events    uint64
 	left      int   // flows that have not ended
-	active    int   // flows that have begun and not ended
 	moved     int64 // when something was acknowledged last, or a flow began
 	patience  int64 // nothing moves for so long: an error; 0: never
 
 	Timeouts uint64
 	bytes    tally
-	sets     [][][]uint64 // that flows have given back, by the logarithm of their words
+
+	running   []int32      // flows that have begun and not ended
+	active    int          // so many
+	begun     int          // flows in all
+	lastBegun int64        // when the last one did
+	counts    bool         // what happens now counts in statistics
+	found     histogram    // queues that packets found at switches
+	sets      [][][]uint64 // that flows have given back, by the logarithm of their words
 }
 
 // tally has what became of payload.
@@ -142,18 +151,12 @@ func (n *Network) addFlow(f flow) int32 {
 
 // Run goes on until all flows have ended, or until a time. An error has the flows that make no progress.
 func (n *Network) Run(until int64) error {
-	if n.now == 0 && n.Events == 0 {
-		slices.SortStableFunc(n.order, func(a, b int32) int { return cmp.Compare(n.flows[a].begins, n.flows[b].begins) })
+	if n.Events == 0 {
+		n.sort()
 	}
 	for n.left > 0 {
-		at := int64(math.MaxInt64)
-		if len(n.heap.events) > 0 {
-			at = n.heap.events[0].at
-		}
-		begin := len(n.order) > 0 && n.flows[n.order[0]].begins <= at
-		if begin {
-			at = n.flows[n.order[0]].begins
-		}
+		at := n.nextAt()
+		begin := len(n.order) > 0 && n.flows[n.order[0]].begins == at
 		switch {
 		case at == math.MaxInt64:
 			return fmt.Errorf("nothing moves any more after %v ps: %s", n.now, n.stuck())
@@ -205,6 +208,23 @@ func (n *Network) Run(until int64) error {
 		}
 	}
 	return nil
+}
+
+// sort has flows begin in the order of their times.
+func (n *Network) sort() {
+	slices.SortStableFunc(n.order, func(a, b int32) int { return cmp.Compare(n.flows[a].begins, n.flows[b].begins) })
+}
+
+// nextAt is when something happens next: of what happens at one time a flow begins first.
+func (n *Network) nextAt() int64 {
+	at := int64(math.MaxInt64)
+	if len(n.heap.events) > 0 {
+		at = n.heap.events[0].at
+	}
+	if len(n.order) > 0 {
+		at = min(at, n.flows[n.order[0]].begins)
+	}
+	return at
 }
 
 // stuck names flows that have not ended.

@@ -189,6 +189,9 @@ func (n *Network) enqueue(p int32) {
 	l := &n.links[id]
 	size := uint64(k.size)
 	k.came = n.now
+	if n.counts && l.of >= 0 && !k.ack {
+		n.found.add(l.queued)
+	}
 	if l.of >= 0 && !n.admit(l, k) {
 		l.drops++
 		if !k.ack {

@@ -3,27 +3,86 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
-	"text/tabwriter"
 	"time"
-
-	"github.com/csig-agent/csig/cc"
 )
 
 // ResultFormat is that of results as JSON.
 const ResultFormat = "csig.simulation/v1"
 
-// Result is what came out. Times are ns.
+// Result is what came out. Times are ns. Statistics are of the flows that Measured names, and of the time that it has.
 type Result struct {
-	Format  string       `json:"format"`
-	TimeNS  float64      `json:"time_ns"` // simulated
-	Events  uint64       `json:"events"`
-	Ended   int          `json:"ended"`   // flows
-	Partial bool         `json:"partial"` // it was ended before all flows had
-	Flows   []FlowResult `json:"flows"`
-	Queue   uint64       `json:"longest_queue_bytes"`
-	Drops   uint64       `json:"drops"`
+	Format     string           `json:"format"`
+	Seed       int              `json:"seed"`
+	TimeNS     float64          `json:"time_ns"` // simulated
+	Events     uint64           `json:"events"`
+	Ended      int              `json:"ended"`   // flows
+	Partial    bool             `json:"partial"` // it was ended before all flows had
+	Measured   Measured         `json:"measured"`
+	Slowdown   Slowdown         `json:"slowdown"`
+	Sizes      []SizeResult     `json:"sizes"`
+	Workloads  []WorkloadResult `json:"workloads"`
+	Queue      uint64           `json:"longest_queue_bytes"`
+	QueueP99   uint64           `json:"queue_p99_bytes"` // that a packet found at a switch, 6 % more at most
+	Drops      uint64           `json:"drops"`           // packets
+	Timeouts   uint64           `json:"timeouts"`
+	Hosts      Utilisation      `json:"host_links"` // of switches' ports to hosts
+	Core       Utilisation      `json:"core_links"` // of ports between switches
+	Jain       float64          `json:"jain"`       // mean over samples with two flows or more
+	Unclaimed  float64          `json:"unclaimed"`  // of a flow's path: what its fullest link had left, as a part of its rate; mean over flows and samples
+	Converged  float64          `json:"converged_ns"`
+	SampleNS   float64          `json:"sample_ns"`
+	Samples    []Sample         `json:"samples"`
+	Flows      []FlowResult     `json:"flows"`
+	FlowsInAll int              `json:"flows_in_all"`
+}
+
+// Measured is which flows and what time statistics are of.
+type Measured struct {
+	FromNS float64 `json:"from_ns"`
+	ToNS   float64 `json:"to_ns"`
+	Flows  int     `json:"flows"` // that began then and ended
+}
+
+// Slowdown is of flows: their time by what they take where they have the network alone. 0: there are none.
+type Slowdown struct {
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P100 float64 `json:"p100"`
+}
+
+// SizeResult is the flows of some sizes.
+type SizeResult struct {
+	UpTo  uint64 `json:"up_to_bytes"` // and more than the entry before; 0: all that are larger
+	Flows int    `json:"flows"`
+	Slowdown
+}
+
+// WorkloadResult is an entry of flows or workloads: how long it took until all of it was there, each time.
+type WorkloadResult struct {
+	Name   string  `json:"name"`
+	Times  int     `json:"times"`
+	Ended  int     `json:"ended"`
+	P50NS  float64 `json:"p50_ns"`
+	P99NS  float64 `json:"p99_ns"`
+	MostNS float64 `json:"most_ns"`
+}
+
+// Utilisation is of some links, as a part of their rate.
+type Utilisation struct {
+	Mean float64 `json:"mean"`
+	Most float64 `json:"most"`
+}
+
+// Sample is the network over a time that ends at TimeNS.
+type Sample struct {
+	TimeNS    float64 `json:"time_ns"`
+	Active    int     `json:"active"` // flows at the end
+	Queue     uint64  `json:"queue_bytes"`
+	Hosts     float64 `json:"host_links"` // utilisation
+	Jain      float64 `json:"jain"`       // of what flows got that were active all the time; 0: there are not two
+	Unclaimed float64 `json:"unclaimed"`
 }
 
 // FlowResult is one flow. Slowdown is its time by what it takes where it has the network alone.
@@ -37,41 +96,49 @@ type FlowResult struct {
 	Slowdown float64 `json:"slowdown"`
 }
 
-// step is how much is simulated between two looks at whether it is to end.
-const step = cc.Second / 10_000
-
 // Run runs until all flows have ended, or ctx ends: the result is partial then. progress is called now and then with how many
 // flows have ended.
 func (m *Simulation) Run(ctx context.Context, progress func(ended, all int)) (*Result, error) {
-	n := m.network
+	n, w := m.network, newWatch(m)
 	var err error
-	for until := int64(step); n.left > 0 && err == nil && ctx.Err() == nil; until += step {
-		err = n.Run(until)
-		if len(n.heap.events) > 0 {
-			until = max(until, n.heap.events[0].at)
-		}
+	for n.left > 0 && err == nil && ctx.Err() == nil {
+		err = n.Run(w.next())
+		w.look()
 		progress(len(n.flows)-n.left, len(n.flows))
 	}
-	return m.result(), err
+	return m.result(w), err
 }
 
-func (m *Simulation) result() *Result {
+func (m *Simulation) result(w *watch) *Result {
 	n := m.network
-	r := &Result{Format: ResultFormat, TimeNS: float64(n.now) / 1000, Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0, Flows: make([]FlowResult, 0, len(n.flows))}
+	r := &Result{
+		Format: ResultFormat, Seed: m.scenario.Seed, TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
+		Timeouts: n.Timeouts, QueueP99: n.found.percentile(0.99), Flows: make([]FlowResult, 0, len(n.flows)), FlowsInAll: len(n.flows),
+	}
+	var slow []sized
 	for i := range n.flows {
 		f := &n.flows[i]
-		one := FlowResult{From: int(f.from), To: int(f.to), Bytes: f.size, Moved: f.acked, BeginNS: float64(f.begins) / 1000}
+		one := FlowResult{From: int(f.from), To: int(f.to), Bytes: f.size, Moved: f.acked, BeginNS: ns(f.begins)}
 		if f.ended >= 0 {
-			one.TookNS = float64(f.ended-f.begins) / 1000
+			one.TookNS = ns(f.ended - f.begins)
 			one.Slowdown = float64(f.ended-f.begins) / float64(m.alone(f))
+			if f.begins >= w.from && f.begins < w.to {
+				slow = append(slow, sized{f.size, one.Slowdown})
+			}
 		}
 		r.Flows = append(r.Flows, one)
 	}
 	for i := range n.links {
 		r.Queue, r.Drops = max(r.Queue, n.links[i].mostQueue), r.Drops+n.links[i].drops
 	}
+	r.Measured = Measured{FromNS: ns(w.from), ToNS: ns(min(w.to, n.now)), Flows: len(slow)}
+	r.Slowdown, r.Sizes = slowdowns(slow)
+	r.Workloads = m.workloads()
+	w.finish(r)
 	return r
 }
+
+func ns(ps int64) float64 { return float64(ps) / 1000 }
 
 // alone is how long a flow takes that has the network for itself, in ps: its packets one behind the other over each link of
 // its path, and the acknowledgement of the last one.
@@ -95,33 +162,6 @@ func (m *Simulation) alone(f *flow) (ps int64) {
 		ps += n.links[l].takes(ack) + n.links[l].delay
 	}
 	return ps
-}
-
-// WriteText writes a table of the first flows, and the whole in a line.
-func (r *Result) WriteText(w io.Writer) error {
-	const most = 20
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FROM\tTO\tBYTES\tBEGINS\tTOOK\tSLOWDOWN")
-	for i := range min(len(r.Flows), most) {
-		f := &r.Flows[i]
-		took, slow := "not ended", "-"
-		if f.TookNS > 0 {
-			took, slow = span(f.TookNS), fmt.Sprintf("%.3f", f.Slowdown)
-		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\n", f.From, f.To, f.Bytes, span(f.BeginNS), took, slow)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if more := len(r.Flows) - most; more > 0 {
-		fmt.Fprintf(w, "and %d more flows: --json has them\n", more)
-	}
-	partial := ""
-	if r.Partial {
-		partial = "Partial: it was ended before all flows had. "
-	}
-	_, err := fmt.Fprintf(w, "\n%s%d of %d flows ended in %s; the longest queue had %d bytes; %d packets were dropped; %d events.\n", partial, r.Ended, len(r.Flows), span(r.TimeNS), r.Queue, r.Drops, r.Events)
-	return err
 }
 
 // span writes a time of so many ns with six digits.

@@ -48,6 +48,7 @@ func New(s *Scenario) (*Simulation, error) {
 			n.flows[id-w.after].then = id
 		}
 	})
+	n.sort()
 	n.patience = max(patience*m.rtt, 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
 }

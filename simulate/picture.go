@@ -1,0 +1,54 @@
+package simulate
+
+import (
+	"io"
+	"math"
+
+	"github.com/csig-agent/csig/counters/chart"
+)
+
+// WriteSVG writes a picture: queue, shares and what was used over time, and slowdown by size.
+func (r *Result) WriteSVG(w io.Writer) error {
+	end := max(r.TimeNS/1e6, 1e-6)
+	line := func(name, color string, of func(s *Sample) float64) chart.Series {
+		run := []chart.XY{}
+		before := 0.0
+		for i := range r.Samples { // a value is of the time before it
+			s := &r.Samples[i]
+			run = append(run, chart.XY{X: before, Y: of(s)})
+			before = s.TimeNS / 1e6
+		}
+		if len(run) > 0 {
+			run = append(run, chart.XY{X: before, Y: run[len(run)-1].Y})
+		}
+		return chart.Series{Name: name, Color: color, Runs: [][]chart.XY{run}, Size: 1.5}
+	}
+	queue, flows := 1.0, 1.0
+	for i := range r.Samples {
+		queue, flows = max(queue, float64(r.Samples[i].Queue)/1000), max(flows, float64(r.Samples[i].Active))
+	}
+	slow, size := 1.0, 1.0
+	named := []chart.Series{{Name: "p50", Color: chart.Colors[0]}, {Name: "p95", Color: chart.Colors[1]}, {Name: "p99", Color: chart.Colors[2]}, {Name: "p100", Color: chart.Colors[3]}}
+	for i := range r.Sizes {
+		s := &r.Sizes[i]
+		up := float64(s.UpTo)
+		if s.UpTo == 0 {
+			up = 1e8
+		}
+		x := math.Log10(up)
+		size, slow = max(size, x+1), max(slow, s.P100)
+		for j, y := range []float64{s.P50, s.P95, s.P99, s.P100} {
+			named[j].Points = append(named[j].Points, chart.XY{X: x, Y: y})
+			named[j].Size = 3
+		}
+	}
+	return chart.WriteSVG(w, 720, 200,
+		chart.Panel{Title: "Longest queue", X: "ms", Y: "kB", MaxX: end, MaxY: queue * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Queue) / 1000 })}},
+		chart.Panel{Title: "Flows", X: "ms", Y: "active", MaxX: end, MaxY: flows * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Active) })}},
+		chart.Panel{Title: "Shares", X: "ms", Y: "%", MaxX: end, MaxY: 105, Series: []chart.Series{
+			line("links to hosts, used", chart.Colors[0], func(s *Sample) float64 { return 100 * s.Hosts }),
+			line("unclaimed, of paths", chart.Colors[1], func(s *Sample) float64 { return 100 * s.Unclaimed }),
+			line("Jain's index", chart.Colors[2], func(s *Sample) float64 { return 100 * s.Jain }),
+		}},
+		chart.Panel{Title: "Slowdown", X: "log10 of the bytes of a flow, at most", Y: "slowdown", MaxX: size, MinY: 0.9, MaxY: max(10, slow*1.1), Series: named})
+}
