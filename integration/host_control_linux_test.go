@@ -240,9 +240,17 @@ func reaches(server *sink, bps float64, most time.Duration) (time.Duration, bool
 	return most, false
 }
 
-// TestLongHostControlRoom opens room from 20 to 100 Mbit/s, in turns under csig's control and cubic's.
+// TestLongHostControlRoom opens room from 20 to 100 Mbit/s, in turns under csig's control and cubic's: with switches whose
+// agents rewrite rules, and with such that measure in their kernel.
 func TestLongHostControlRoom(t *testing.T) {
+	for _, platform := range []string{"linux", "linux-ebpf"} {
+		t.Run(platform, func(t *testing.T) { opensRoom(t, platform) })
+	}
+}
+
+func opensRoom(t *testing.T, platform string) {
 	b := newSlowTCPBed(t, 10*time.Millisecond)
+	b.text = strings.ReplaceAll(b.text, "platform: linux\n", "platform: "+platform+"\n")
 	b.giveRoom()
 	b.startSwitches()
 	b.takeControl()

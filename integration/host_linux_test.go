@@ -40,6 +40,7 @@ type tcpBed struct {
 	text   string // the fleet file
 	h1, h2 *tcpHost
 	s1, s2 *fabric.Node
+	s3     *fabric.Node // nil: there are two
 	up     *fabric.Port // of s1, to s2
 	load   *fabric.Load
 	agents []*agent // of s1 and s2
@@ -58,7 +59,7 @@ const tcpSpeed = 100_000_000
 
 func newTCPBed(t *testing.T) *tcpBed { return newSlowTCPBed(t, 0) }
 
-// newSlowTCPBed has frames between the second switch and its host take a time each way.
+// newSlowTCPBed has frames between the last switch and its host take a time each way, and a third switch where it is one.
 func newSlowTCPBed(t *testing.T, delay time.Duration) *tcpBed {
 	t.Helper()
 	b := &tcpBed{Fabric: newFabric(t), t: t, dir: t.TempDir()}
@@ -85,9 +86,14 @@ func newSlowTCPBed(t *testing.T, delay time.Duration) *tcpBed {
 		b.h2.nic, to2 = cable(b.h2.node, "eth0", b.s2, "host")
 	} else {
 		between := must(b.AddHost("relay"))
-		var near, far *fabric.Port
+		b.s3 = must(b.AddSwitch("s3"))
+		var near, far, last, before *fabric.Port
 		b.h2.nic, far = cable(b.h2.node, "eth0", between, "far")
-		near, to2 = cable(between, "near", b.s2, "host")
+		near, last = cable(between, "near", b.s3, "host")
+		before, to2 = cable(b.s3, "back", b.s2, "host")
+		if err := errors.Join(b.s3.Forward(b.h2.nic.MAC, last), b.s3.Forward(b.h1.nic.MAC, before)); err != nil {
+			t.Fatal(err)
+		}
 		relay, err := fabric.StartRelay(near, far, delay)
 		if err != nil {
 			t.Fatal(err)
@@ -153,13 +159,25 @@ hosts:
   - {name: h1, csig: true, address: 10.0.0.1, tcp: {to: [10.0.0.0/24]}}
   - {name: h2, csig: true, address: 10.0.0.2, tcp: {to: [10.0.0.0/24]}}
 `
+	if b.s3 != nil {
+		b.text = strings.Replace(b.text, "      - {name: host, speed: 1G, peer: h2}\n", `      - {name: host, speed: 1G, peer: "s3:back"}
+  - name: s3
+    platform: linux
+    ports:
+      - {name: back, speed: 1G, peer: "s2:host"}
+      - {name: host, speed: 1G, peer: h2}
+`, 1)
+	}
 	return b
 }
 
-// startSwitches has both switches drive themselves.
+// startSwitches has the switches drive themselves.
 func (b *tcpBed) startSwitches() {
 	b.t.Helper()
-	for _, n := range []*fabric.Node{b.s1, b.s2} {
+	for _, n := range []*fabric.Node{b.s1, b.s2, b.s3} {
+		if n == nil {
+			continue
+		}
 		file, socket := filepath.Join(b.dir, n.Name()+".yaml"), filepath.Join(b.dir, n.Name()+".sock")
 		writeFile(b.t, file, []byte(strings.Replace(b.text, "name: "+n.Name()+"\n", "name: "+n.Name()+"\n    local: true\n", 1)))
 		a := launchIn(b.t, n.Command(csig, "agent", "-i", file, "--socket", socket), socket)

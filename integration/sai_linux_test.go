@@ -148,7 +148,10 @@ func TestSAISwitch(t *testing.T) {
 		}
 		over()
 		until("the setup after the "+row.what, made)
-		until("that csig status says so", func() bool { text := status(); return !strings.Contains(text, "last error") && !strings.Contains(text, "Ethernet0 lost") })
+		until("that csig status says so", func() bool {
+			text := status()
+			return !strings.Contains(text, "last error") && !strings.Contains(text, "Ethernet0 lost")
+		})
 	}
 	t.Log(run("off", "-i", file, "--yes"))
 	if left := append(sw.Objects("SAI_OBJECT_TYPE_TAM_INT"), sw.Objects("SAI_OBJECT_TYPE_TAM")...); len(left) > 0 || sw.Object("oid:0x1000000000003")["SAI_PORT_ATTR_INT_DELETE"] != "false" || sw.Died() != nil {

@@ -12,14 +12,16 @@ import (
 type TCP struct {
 	_ struct{} `doc:"The TCP connections that csig host run gives tags."`
 
-	// To are prefixes; Ports and UDP are ports, or FIRST-LAST; Tag, Jump and Ramp are "all" or "1/N": PortRanges,
-	// UDPRanges, Every and Shares read them.
+	// To are prefixes; Ports and UDP are ports, or FIRST-LAST; Tag, EWMA, Jump and Ramp are "all" or "1/N":
+	// PortRanges, UDPRanges, Every, Weight and Shares read them.
 	To     []string `key:"to,need,flow" is:"prefix" hint:"list the prefixes of the hosts that expect tags, e.g. [10.0.0.0/16]: others never get one" doc:"Prefixes of the hosts that run csig host run, too: connections with others have no tags."`
 	Ports  []string `key:"ports,flow" is:"port-ranges" doc:"Ports of the servers, as 443 or 8000-8999; all unless given."`
 	UDP    []string `key:"udp,flow" is:"port-ranges" doc:"Ports of servers of UDP: programs may ask for tags of datagrams from and to them; none unless given."`
 	CGroup string   `key:"cgroup" is:"path" doc:"The directory of the control group whose processes' connections these are; of all unless given."`
 	Tag    string   `key:"tag" is:"share" default:"all" doc:"Which frames have a tag while the peer reflects them: all, or one in so many, as 1/8."`
 	Option uint8    `key:"option" range:"35 254" default:"253" hint:"253, unless the domain has a kind of its own" doc:"The kind of the TCP option that reflects tags, the same on all hosts; 253 unless given."`
+
+	EWMA   string `key:"ewma" is:"share" hash:"late" doc:"The weight of the newest tag in a moving average of what a connection's tags show as left, e.g. 1/8; no average unless given."`
 
 	Control string `key:"control" words:"native csig" hash:"late" doc:"csig: while the signal comes, csig's congestion control has a connection; native unless given, the system's own always."` // "" is native
 	Jump    string `key:"jump" is:"share" hash:"late" doc:"With control: csig, the share of what the signal leaves that a connection takes at its start and after it was idle; 1/8 unless given."`
@@ -62,6 +64,12 @@ func portRanges(texts []string) [][2]uint16 {
 // Every is how many frames one of which has a tag.
 func (k *TCP) Every() uint32 {
 	n, _ := shareOf(k.Tag)
+	return n
+}
+
+// Weight is the N of the weight of the newest tag, 1/N; 0: there is no average.
+func (k *TCP) Weight() uint32 {
+	n, _ := shareOf(k.EWMA)
 	return n
 }
 

@@ -355,7 +355,7 @@ var mistakes = []struct {
 	{"TCP with ports backwards", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], ports: [443, 9000-8000]}}]")},
 	{"TCP with a share above all", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], tag: 2/1}}]")},
 	{"TCP under a control that csig has not", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], control: bbr}}]")},
-	{"TCP with a share of nothing", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], control: csig, jump: 1/0, ramp: 0.5}}]")},
+	{"TCP with a share of nothing", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], control: csig, jump: 1/0, ramp: 0.5, ewma: 2/3}}]")},
 	{"TCP with shares that the system's control has not", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], jump: 1/4}}, {name: h2, csig: true, tcp: {to: [10.0.0.0/8], control: native, ramp: all}}]")},
 	{"TCP with the option of another RFC", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], option: 172}}]")},
 	{"TCP with an option of the kernel", onTCP("hosts: [{name: h1, csig: true, tcp: {to: [10.0.0.0/8], option: 8}}]")},

@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/hosts/tcp"
+	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -299,7 +300,7 @@ func hostStatusText(s *tcp.Status, columns int) string {
 		}
 		for k := range f.Learned {
 			r := &f.Learned[k]
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\n", f.Local, f.Remote, peer, f.State, f.Control, r.Signal, r.S, r.Range, bottleneck(r), time.Duration(r.AgeNS).Round(time.Millisecond))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\n", f.Local, f.Remote, peer, f.State, f.Control, r.Signal, r.S, room(r), bottleneck(r), time.Duration(r.AgeNS).Round(time.Millisecond))
 		}
 	}
 	_ = tw.Flush()
@@ -325,6 +326,14 @@ func controlText(s *tcp.Status, columns int) string {
 		b.WriteString(wrap(fmt.Sprintf("%s under %s: %s", count(n[u], "connection"), u.control, u.why), columns, 2))
 	}
 	return b.String()
+}
+
+// room is what a reading tells of what is left on the way.
+func room(r *tcp.Reading) string {
+	if r.Mean == nil {
+		return r.Range
+	}
+	return r.Range + ", mean " + quantize.FormatValue(quantize.Signal(r.T), *r.Mean)
 }
 
 // bottleneck is which port wrote a reading.

@@ -30,6 +30,8 @@ type Reading struct {
 	S   uint8         // the bucket, by the profile's table
 	LM  uint16        // the locator of the egress port that wrote S; or none or stale, as quantize.Layout has them
 	Age time.Duration // since it arrived
+
+	Mean uint64 // with ewma in the fleet file, a moving average of what is left at least: bit/s of abw, ppm of abwc; 0: nothing for sure
 }
 
 // Signals are those of all flows of this machine.
@@ -101,7 +103,7 @@ func (s *Signals) Datagrams(local, remote netip.AddrPort) ([]Reading, error) {
 	return s.readings(value[s.client.Datagrams.Received:], monotonic()), nil
 }
 
-const readingSize = 16
+const readingSize = 24 // struct reading of csig host run's programs
 
 // readings reads those of all T.
 func (s *Signals) readings(b []byte, now uint64) (out []Reading) {
@@ -111,8 +113,12 @@ func (s *Signals) readings(b []byte, now uint64) (out []Reading) {
 		if at == 0 {
 			continue
 		}
-		tag := s.layout.Unpack(quantize.TCI(binary.NativeEndian.Uint16(one[8:])))
-		out = append(out, Reading{T: tag.T, S: uint8(tag.S), LM: tag.LM, Age: time.Duration(max(0, int64(now-at)))})
+		tag := s.layout.Unpack(quantize.TCI(binary.NativeEndian.Uint16(one[16:])))
+		r := Reading{T: tag.T, S: uint8(tag.S), LM: tag.LM, Age: time.Duration(max(0, int64(now-at)))}
+		if averaged := one[18] != 0; averaged {
+			r.Mean = binary.NativeEndian.Uint64(one[8:])
+		}
+		out = append(out, r)
 	}
 	return out
 }

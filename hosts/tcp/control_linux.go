@@ -99,14 +99,12 @@ func forThisKernel(spec *ebpf.CollectionSpec) error {
 
 // share has the programs of TCP hand connections over, by maps that both have.
 func (c *control) share(cfg *Config, spec *ebpf.CollectionSpec, opts *ebpf.CollectionOptions) error {
-	layout := cfg.Fleet.Profile.Layout
 	room, err := cfg.headroom()
 	if err != nil {
 		return err
 	}
 	for name, v := range map[string]any{
 		tcpVarControlName: c.name, tcpVarRoom: room.room, tcpVarControlSignal: uint32(room.signal),
-		tcpVarLmShift: uint16(7 - layout.LMBits()), tcpVarLmStale: layout.LMStale(),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return fmt.Errorf("constant %s: %w", name, err)

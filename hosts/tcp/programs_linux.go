@@ -91,6 +91,14 @@ func (cfg *Config) loadSpec(former *Config) (*ebpf.CollectionSpec, error) {
 	if former != nil && former.Fleet.Profile.Hash() == profile.Hash() {
 		forget = 0
 	}
+	var least [2][32]uint64
+	for sig := range least {
+		if has, ok := profile.Signals[quantize.Signal(sig)]; ok {
+			for i := range least[sig] {
+				least[sig][i], _ = has.Buckets.Range(uint8(i))
+			}
+		}
+	}
 	exid := uint16(0)
 	if tcp.Option == 253 || tcp.Option == 254 {
 		exid = swap16(exID)
@@ -99,6 +107,7 @@ func (cfg *Config) loadSpec(former *Config) (*ebpf.CollectionSpec, error) {
 		tcpVarNetnsCookie: cookie, tcpVarFresh: uint64(fresh), tcpVarProbeEvery: uint64(probeEvery), tcpVarExpires: uint64(expires),
 		tcpVarEvery: tcp.Every(), tcpVarSignals: uint32(len(signals)), tcpVarStart: start, tcpVarFirst: first, tcpVarMeshPort: meshPort, tcpVarCarried: carried,
 		tcpVarForget: forget, tcpVarOptionKind: tcp.Option, tcpVarOptionExid: exid,
+		tcpVarWeight: tcp.Weight(), tcpVarLeast: least, tcpVarLmShift: uint16(7 - profile.Layout.LMBits()), tcpVarLmStale: profile.Layout.LMStale(),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("constant %s: %w", name, err)

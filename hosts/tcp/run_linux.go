@@ -443,6 +443,9 @@ func (n *names) flow(e *tcpEntry) Flow {
 				continue
 			}
 			if one, ok := n.reading(quantize.TCI(side.r.Tci), age(side.r.At), f.Peer, side.out); ok {
+				if side.r.Averaged != 0 {
+					one.Mean = &side.r.Mean
+				}
 				*side.to = append(*side.to, one)
 			}
 		}

@@ -112,6 +112,7 @@ type Reading struct {
 	Range  string   `json:"range"` // of S
 	LM     uint16   `json:"lm"`
 	Ports  []string `json:"ports"` // DEVICE:PORT of those that may have written it; of several on the way the fleet file does not tell which
+	Mean   *uint64  `json:"mean"`  // with tcp: ewma, the moving average of what is left at least: bit/s of abw, ppm of abwc; null: none
 	Note   string   `json:"note"`  // "none": no switch replaced it; "stale": the port's agent is gone
 	AgeNS  int64    `json:"age_ns"`
 }

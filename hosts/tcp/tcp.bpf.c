@@ -8,6 +8,7 @@
 
 #define TPID 0xa888	/* 0x88a8: the only one that vlan_push takes, besides that of ordinary VLANs */
 #define SIGNALS 4
+#define AVERAGED 2	/* signals that tell what is left: abw, abwc */
 #define ETH_HEADER 14
 #define TYPE_IPV4 0x0008
 #define TYPE_IPV6 0xdd86
@@ -31,11 +32,16 @@ const volatile u64 room[32];	/* by S: bytes/s that it leaves at least */
 const volatile u32 control_signal;	/* whose S that is */
 const volatile u16 lm_shift, lm_stale;	/* of the layout; higher locators than stale, and 0, are no port's */
 
+const volatile u32 weight;	/* of a tag in the moving average: 1/weight; 0: there is none */
+const volatile u64 least[AVERAGED][32];	/* by T and S: what is left at least, in the signal's unit */
+
 /* A tag and when it came. */
 struct reading {
 	u64 at;
+	u64 mean;	/* what is left at least, by the tags until then (§5.3.2) */
 	u16 tci;
-	u8 pad[6];
+	u8 averaged;	/* there is a mean */
+	u8 pad[5];
 };
 
 /* A connection whose both ends have agreed on the option. */
@@ -218,6 +224,27 @@ inline_fn int is_of(const struct packet *p, const volatile struct bpf_sock *sk)
 	return to[0] == p->e.remote[0] && to[1] == p->e.remote[1] && to[2] == p->e.remote[2] && to[3] == p->e.remote[3];
 }
 
+/* average has a tag in the mean of those of its T. One that no port wrote begins a new one. */
+inline_fn void average(struct reading *r, u16 tci, u32 t)
+{
+	u32 lm = (tci & 127) >> lm_shift;
+
+	if (!weight || t >= AVERAGED)
+		return;
+	if (!lm || lm >= lm_stale) {
+		r->averaged = 0;
+		return;
+	}
+	u64 left = least[t & (AVERAGED - 1)][tci >> 7 & 31];
+	if (!r->averaged)
+		r->mean = left;
+	else if (left > r->mean)
+		r->mean += (left - r->mean) / weight;
+	else
+		r->mean -= (r->mean - left) / weight;
+	r->averaged = 1;
+}
+
 /* note keeps the newest tag of each T. */
 inline_fn int note(struct reading *r, u16 tci, u64 now)
 {
@@ -229,6 +256,7 @@ inline_fn int note(struct reading *r, u16 tci, u64 now)
 	t &= SIGNALS - 1;
 	r[t].tci = tci;
 	r[t].at = now;
+	average(&r[t], tci, t);
 	return 0;
 }
 

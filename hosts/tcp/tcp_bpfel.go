@@ -113,10 +113,12 @@ type tcpPrefix struct {
 }
 
 type tcpReading struct {
-	_   structs.HostLayout
-	At  uint64
-	Tci uint16
-	Pad [6]uint8
+	_        structs.HostLayout
+	At       uint64
+	Mean     uint64
+	Tci      uint16
+	Averaged uint8
+	Pad      [5]uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -147,6 +149,7 @@ const (
 	tcpVarFirst           = "first"
 	tcpVarForget          = "forget"
 	tcpVarFresh           = "fresh"
+	tcpVarLeast           = "least"
 	tcpVarLmShift         = "lm_shift"
 	tcpVarLmStale         = "lm_stale"
 	tcpVarMeshPort        = "mesh_port"
@@ -157,6 +160,7 @@ const (
 	tcpVarRoom            = "room"
 	tcpVarSignals         = "signals"
 	tcpVarStart           = "start"
+	tcpVarWeight          = "weight"
 )
 
 // loadTcp returns the embedded CollectionSpec for tcp.
@@ -237,6 +241,7 @@ type tcpVariableSpecs struct {
 	First         *ebpf.VariableSpec `ebpf:"first"`
 	Forget        *ebpf.VariableSpec `ebpf:"forget"`
 	Fresh         *ebpf.VariableSpec `ebpf:"fresh"`
+	Least         *ebpf.VariableSpec `ebpf:"least"`
 	LmShift       *ebpf.VariableSpec `ebpf:"lm_shift"`
 	LmStale       *ebpf.VariableSpec `ebpf:"lm_stale"`
 	MeshPort      *ebpf.VariableSpec `ebpf:"mesh_port"`
@@ -247,6 +252,7 @@ type tcpVariableSpecs struct {
 	Room          *ebpf.VariableSpec `ebpf:"room"`
 	Signals       *ebpf.VariableSpec `ebpf:"signals"`
 	Start         *ebpf.VariableSpec `ebpf:"start"`
+	Weight        *ebpf.VariableSpec `ebpf:"weight"`
 }
 
 // tcpObjects contains all objects after they have been loaded into the kernel.
@@ -307,6 +313,7 @@ type tcpVariables struct {
 	First         *ebpf.Variable `ebpf:"first"`
 	Forget        *ebpf.Variable `ebpf:"forget"`
 	Fresh         *ebpf.Variable `ebpf:"fresh"`
+	Least         *ebpf.Variable `ebpf:"least"`
 	LmShift       *ebpf.Variable `ebpf:"lm_shift"`
 	LmStale       *ebpf.Variable `ebpf:"lm_stale"`
 	MeshPort      *ebpf.Variable `ebpf:"mesh_port"`
@@ -317,6 +324,7 @@ type tcpVariables struct {
 	Room          *ebpf.Variable `ebpf:"room"`
 	Signals       *ebpf.Variable `ebpf:"signals"`
 	Start         *ebpf.Variable `ebpf:"start"`
+	Weight        *ebpf.Variable `ebpf:"weight"`
 }
 
 // tcpPrograms contains all programs after they have been loaded into the kernel.
