@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,6 +186,30 @@ func TestLongSAIRollOut(t *testing.T) {
 		return
 	}
 	r := newSAIRow(t)
+	// carry runs a command and its continuation until it ends, each killed at one step more; every second time its device's agent is, too.
+	carry := func(first, again []string) {
+		t.Helper()
+		for kills := 0; ; kills++ {
+			args := again
+			if kills == 0 {
+				args = first
+			}
+			var of string
+			cmd := r.host.Command(csig, append(args, "--json")...)
+			if !killAt(t, cmd, 2, func(e event) { of = e.Device }) {
+				t.Logf("%s: ended after %d kills", first[0], kills)
+				if kills < 3 {
+					t.Errorf("%s: killed %d times", first[0], kills)
+				}
+				return
+			}
+			if a := r.agents[of]; a != nil && kills%2 == 0 {
+				_ = a.cmd.Process.Kill()
+				<-a.ended
+				r.start(of)
+			}
+		}
+	}
 	for n, keys := range saiProfiles {
 		r.profile(keys)
 		there := r.tags(r.h1, r.h2, 200)
@@ -195,30 +220,6 @@ func TestLongSAIRollOut(t *testing.T) {
 		t.Log(r.run(2, "plan", "-i", r.operator.fleet, "-o", plan))
 		t.Log(r.run(0, "assess", "-i", r.operator.fleet))
 
-		// carry runs a command and its continuation until it ends, each killed at one step more; every second time its device's agent is, too.
-		carry := func(first, again []string) {
-			t.Helper()
-			for kills := 0; ; kills++ {
-				args := again
-				if kills == 0 {
-					args = first
-				}
-				var of string
-				cmd := r.host.Command(csig, append(args, "--json")...)
-				if !killAt(t, cmd, 2, func(e event) { of = e.Device }) {
-					t.Logf("%s: ended after %d kills", first[0], kills)
-					if kills < 3 {
-						t.Errorf("%s: killed %d times", first[0], kills)
-					}
-					return
-				}
-				if a := r.agents[of]; a != nil && kills%2 == 0 {
-					_ = a.cmd.Process.Kill()
-					<-a.ended
-					r.start(of)
-				}
-			}
-		}
 		carry([]string{"apply", plan, "--soak", "50ms"}, []string{"apply", "--resume", journal, "--soak", "50ms"})
 		r.run(0, "plan", "-i", r.operator.fleet)
 		for name, a := range r.agents {
@@ -262,6 +263,46 @@ func TestLongSAIRollOut(t *testing.T) {
 			return
 		}
 	}
+	r.changedAndOff(carry)
+}
+
+// changedAndOff goes from the first profile to the second one while tags pass, and back, and has csig off killed at its first request.
+func (r *saiRow) changedAndOff(carry func(first, again []string)) {
+	t := r.row.t
+	t.Helper()
+	plan := filepath.Join(r.dir(), "first")
+	r.profile(saiProfiles[0])
+	r.run(2, "plan", "-i", r.operator.fleet, "-o", plan)
+	r.run(0, "apply", plan, "--soak", "50ms")
+	r.profile(saiProfiles[1])
+	plan += "-to-second"
+	t.Log(r.run(2, "plan", "-i", r.operator.fleet, "-o", plan))
+	journal := plan + ".journal"
+	carry([]string{"apply", plan, "--soak", "50ms"}, []string{"apply", "--resume", journal, "--soak", "50ms"})
+	r.run(0, "plan", "-i", r.operator.fleet)
+	r.tags(r.h1, r.h2, 200).await("with leaf-2's value by the second profile", by(8))
+	carry([]string{"rollback", journal}, []string{"rollback", journal})
+	r.profile(saiProfiles[0])
+	r.run(0, "plan", "-i", r.operator.fleet)
+	there := r.tags(r.h1, r.h2, 200)
+	there.await("with leaf-2's value by the first profile", by(8))
+	off := r.host.Command(csig, "off", "-i", r.operator.fleet, "--yes")
+	off.Dir = r.dir()
+	var once sync.Once
+	for _, sw := range r.leaves {
+		sw.On(func(words []string) error {
+			if words[1] == "set" || words[1] == "remove" {
+				once.Do(func() { _ = off.Process.Kill() })
+			}
+			return nil
+		}, nil)
+	}
+	if out, err := off.CombinedOutput(); err == nil {
+		t.Errorf("csig off was not killed: %s", out)
+	}
+	r.run(0, "off", "-i", r.operator.fleet, "--yes")
+	r.clean("after off that was killed")
+	there.await("as it was sent, after off", there.untouched)
 }
 
 // dir is the operator's folder.
