@@ -15,7 +15,8 @@ type Capabilities struct {
 	Compact, Wide bool              // SAI_TAM_INT_ATTR_TYPE
 	Signals       []quantize.Signal // SAI_TAM_INT_ATTR_CSIG_SIGNAL_TYPE
 	Timers        int               // SAI_SWITCH_ATTR_MAX_CSIG_TIMERS
-	Intervals     []time.Duration   // SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC
+	Intervals     []time.Duration   // SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC, unless
+	AnyInterval   bool              // it does not tell
 	DBit          DBit              // SAI_TAM_INT_ATTR_CSIG_D_BIT
 	Strip         bool              // SAI_PORT_ATTR_INT_DELETE
 	Locator       bool              // SAI_PORT_ATTR_INT_METADATA
@@ -71,7 +72,7 @@ func (c *Capabilities) check(in *Input) error {
 		if c.Timers < 1 {
 			errs = append(errs, lacks("timers", "the switch has no timer for available bandwidth (SAI_SWITCH_ATTR_MAX_CSIG_TIMERS is 0)"))
 		}
-		if !slices.Contains(c.Intervals, in.Interval) {
+		if !c.AnyInterval && !slices.Contains(c.Intervals, in.Interval) {
 			errs = append(errs, lacks("interval", "the switch does not have %v, but %s", in.Interval, durations(c.Intervals)))
 		}
 	}

@@ -181,7 +181,11 @@ func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Notes = append(f.Notes, "the intervals that the switch has: "+durations(c.Intervals))
+	has := durations(c.Intervals)
+	if c.AnyInterval {
+		has = "it does not tell, and refuses what it has not"
+	}
+	f.Notes = append(f.Notes, "the intervals that the switch has: "+has)
 	return c.restrict(f, "its answer to the capability query does not have it"), nil
 }
 
@@ -236,27 +240,30 @@ func (l *Live) capabilities(ctx context.Context, v *view) (*Capabilities, error)
 	if err != nil {
 		return nil, err
 	}
-	timers, err := l.srv.get(ctx, SwitchObject, v.switchID, "SAI_SWITCH_ATTR_MAX_CSIG_TIMERS")
-	if err := unsupported(err); err != nil {
+	// Nor need it tell what it can read, as the virtual switch does not: then it refuses an interval that it has not.
+	const timers, intervals = "SAI_SWITCH_ATTR_MAX_CSIG_TIMERS", "SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC"
+	number, err := l.srv.get(ctx, SwitchObject, v.switchID, timers)
+	if e := unsupported(err); e != nil {
+		return nil, e
+	}
+	if c.Timers, _ = strconv.Atoi(number); err != nil && can[timers].get {
+		c.Timers = 1
+	}
+	text, err := l.srv.get(ctx, SwitchObject, v.switchID, intervals)
+	if err != nil {
+		c.AnyInterval = can[intervals].get
+		return c, unsupported(err)
+	}
+	list, err := elements(text)
+	if err != nil {
 		return nil, err
 	}
-	c.Timers, _ = strconv.Atoi(timers)
-	intervals, err := l.srv.get(ctx, SwitchObject, v.switchID, "SAI_SWITCH_ATTR_CSIG_BW_TIME_INTERVAL_IN_USEC")
-	if err := unsupported(err); err != nil {
-		return nil, err
-	}
-	if intervals != "" {
-		list, err := elements(intervals)
+	for _, one := range list {
+		us, err := strconv.ParseUint(one, 10, 32)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: an interval of %q", errAnswer, one)
 		}
-		for _, one := range list {
-			us, err := strconv.ParseUint(one, 10, 32)
-			if err != nil {
-				return nil, fmt.Errorf("%w: an interval of %q", errAnswer, one)
-			}
-			c.Intervals = append(c.Intervals, time.Duration(us)*time.Microsecond)
-		}
+		c.Intervals = append(c.Intervals, time.Duration(us)*time.Microsecond)
 	}
 	return c, nil
 }
@@ -361,19 +368,20 @@ func (l *Live) compile(v *view, c *Capabilities, want *vendors.Setup) (*Program,
 	for i := range p.Own { // what this SAI does not have, and would be as it is by default
 		p.Own[i].Attrs = slices.DeleteFunc(p.Own[i].Attrs, func(a Attr) bool {
 			is := attribute(a.Name)
-			lacks := l.srv != nil && !l.srv.names[a.Name] || c != nil && (c.Refuses[a.Name] || a.Name == attrDBit && c.DBit != DBitSets)
-			return lacks && is.Default != nil && is.Default.String() == a.Value.String()
+			without := l.srv != nil && !l.srv.names[a.Name] || c != nil && (c.Refuses[a.Name] || a.Name == attrDBit && c.DBit != DBitSets)
+			return without && is.Default != nil && is.Default.String() == a.Value.String()
 		})
 	}
 	if c == nil {
 		return p, nil
 	}
+	var missing []string
 	var errs []error
 	for _, o := range append(slices.Clone(p.Own), p.Switch) {
 		for _, a := range o.Attrs {
-			if c.Refuses[a.Name] {
+			if c.Refuses[a.Name] && !slices.Contains(missing, a.Name) {
+				missing = append(missing, a.Name)
 				errs = append(errs, lacks(capabilityOf(a.Name), "the switch does not have %s", a.Name))
-				c.Refuses[a.Name] = false // named once
 			}
 		}
 	}
@@ -461,11 +469,14 @@ func (l *Live) change(ctx context.Context, v *view, from, to *Program, want vend
 	if to == nil {
 		return l.forget(ctx)
 	}
+	if err := l.confirm(ctx, to); err != nil {
+		return err
+	}
 	l.rec.Objects, l.rec.Partly = l.rec.Objects[:len(objects)], false
 	return l.save(ctx)
 }
 
-// carryOut carries out one call, and reads back what it was for.
+// carryOut carries out one call.
 func (l *Live) carryOut(ctx context.Context, op *Op, before *[]OID) error {
 	own := op.Object.OID
 	real, err := l.ids.real(*op)
@@ -489,16 +500,33 @@ func (l *Live) carryOut(ctx context.Context, op *Op, before *[]OID) error {
 	case CreateOp:
 		l.ids[own], l.rec.IDs[own.String()], l.rec.Pending = id, id, nil
 		*before = append(*before, id)
-		if err := l.save(ctx); err != nil {
-			return err
-		}
-		real.Object.OID = id
+		return l.save(ctx)
 	case RemoveOp:
 		delete(l.ids, own)
 		delete(l.rec.IDs, own.String())
 		return l.save(ctx)
 	}
-	return l.srv.confirm(ctx, &real.Object)
+	return nil
+}
+
+// confirm reads back what the switch itself has of a program: ASIC_DB has what it was asked for. What it does not tell is as that says.
+func (l *Live) confirm(ctx context.Context, p *Program) error {
+	for _, o := range append(slices.Clone(p.Own), p.Ports...) {
+		real, err := l.ids.real(Op{SetOp, o})
+		if err != nil {
+			return err
+		}
+		for _, a := range real.Object.Attrs {
+			is, err := l.srv.get(ctx, o.Type, real.Object.OID, a.Name)
+			if e := unsupported(err); e != nil {
+				return e
+			}
+			if err == nil && is != a.Value.String() {
+				return &vendors.PermanentError{Err: lacks(capabilityOf(a.Name), "%s=%s was accepted, and the switch has %s", a.Name, a.Value, untrusted.Text(is, 100))}
+			}
+		}
+	}
+	return nil
 }
 
 // refused is the error of a call, with what the switch has refused by its name. What is not there any more was removed.

@@ -508,6 +508,28 @@ func TestLiveRefusals(t *testing.T) {
 	}
 }
 
+// TestLiveVirtual has a switch that tells as little as the virtual one of sairedis: it is set up by what it accepts.
+func TestLiveVirtual(t *testing.T) {
+	sw := newSwitch(t)
+	sw.Virtual = true
+	for _, in := range inputs(t) {
+		l, want := liveOf(t, sw, in)
+		f, err := l.Probe(t.Context())
+		if err != nil || f.Update.Level != vlanrules.Degraded || !slices.Contains(f.Notes, "the intervals that the switch has: it does not tell, and refuses what it has not") {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if err := l.Apply(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		has(t, sw, l, want, in)
+	}
+	l, _ := liveOf(t, sw, inputs(t)[0])
+	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	empty(t, sw)
+}
+
 // TestLiveReadBack has a switch that accepts what it does not do: each attribute is read back, and named.
 func TestLiveReadBack(t *testing.T) {
 	for _, row := range []struct{ name, has, says string }{
@@ -522,6 +544,11 @@ func TestLiveReadBack(t *testing.T) {
 		l, want := liveOf(t, sw, inputs(t)[1])
 		if err := l.Apply(t.Context(), want); (err == nil) != (row.says == "") || err != nil && !strings.Contains(err.Error(), row.says) {
 			t.Errorf("%s: %v", row.name, err)
+		}
+		if row.says != "" && row.name != switchTAM { // it stays so
+			if _, err := l.Update(t.Context(), nil, 0); err == nil || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("%s, a cycle: %v", row.name, err)
+			}
 		}
 		clear(sw.Keeps)
 		if err := l.Remove(t.Context()); err != nil {

@@ -40,8 +40,8 @@ func (l *Live) keys(ctx context.Context, all bool) (keys []string, err error) {
 	if !all && l.rec.Pending == nil {
 		id := defaultSwitch
 		for i := range l.rec.Objects {
-			if t := l.rec.Objects[i].ID; t.Type() == SwitchObject {
-				id = t
+			if made := l.rec.Objects[i].ID; made.Type() == SwitchObject {
+				id = made
 			}
 		}
 		keys = append(keys, asicKey(id))

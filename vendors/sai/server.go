@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/untrusted"
 )
@@ -183,20 +182,6 @@ func (s *server) bound(ctx context.Context) (OIDs, error) {
 	return parseOIDs(text)
 }
 
-// confirm reads back what was created or set. What the switch does not tell is as it was asked for.
-func (s *server) confirm(ctx context.Context, o *Object) error {
-	for _, a := range o.Attrs {
-		is, err := s.get(ctx, o.Type, o.OID, a.Name)
-		if err := unsupported(err); err != nil {
-			return err
-		}
-		if err == nil && is != a.Value.String() {
-			return &vendors.PermanentError{Err: lacks(capabilityOf(a.Name), "%s=%s was accepted, and the switch has %s", a.Name, a.Value, untrusted.Text(is, 100))}
-		}
-	}
-	return nil
-}
-
 // catchUp returns when all that was asked for before is in ASIC_DB: requests are carried out one after the other, and syncd
 // writes there behind its answer, before it takes the next one (syncd/Syncd.cpp, processQuadEvent).
 func (s *server) catchUp(ctx context.Context) error {
@@ -205,7 +190,7 @@ func (s *server) catchUp(ctx context.Context) error {
 }
 
 // capable is what the switch does with an attribute.
-type capable struct{ create, set bool }
+type capable struct{ create, set, get bool }
 
 // can is its answer to the capability query.
 func (s *server) can(ctx context.Context, t ObjectType, name string) (capable, error) {
@@ -221,7 +206,7 @@ func (s *server) can(ctx context.Context, t ObjectType, name string) (capable, e
 	for _, v := range values {
 		is[v[0]] = v[1] == "true"
 	}
-	return capable{create: is["CREATE_IMPLEMENTED"], set: is["SET_IMPLEMENTED"]}, nil
+	return capable{is["CREATE_IMPLEMENTED"], is["SET_IMPLEMENTED"], is["GET_IMPLEMENTED"]}, nil
 }
 
 // values are the numbers of the values that the switch has of an attribute's enum; known is false where it does not say.

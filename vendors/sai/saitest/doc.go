@@ -32,7 +32,10 @@
 //     dockers/docker-orchagent/orchagent.sh:29 as of 0338f83b; syncd/scripts/syncd_init_common.sh:44 and 54), and whatever that says where
 //     they speak by ZeroMQ (syncd/Syncd.cpp:145). Since 2026-07 syncd of master then writes to ASIC_DB behind its answers by a thread of its own where
 //     SYSTEM_DEFAULTS|async_rec is enabled (master 21851c5d: syncd/scripts/syncd_init_common.sh:57, syncd/Syncd.cpp:211), which csig refuses;
-//   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342);
+//   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342), says that
+//     it can create, set and get each attribute (4490), and answers SAI_STATUS_NOT_IMPLEMENTED to a get of most that can only be read (746 and
+//     2936), and of what was not set (758): Virtual;
+//   - each type that an attribute of csig's has is one that a get can be of, the ranges as the last (meta/Meta.cpp:4859, meta/SaiSerialize.cpp:337 and 2499);
 //   - in a warm restart syncd removes what the new view has not (syncd/Syncd.cpp:4620, syncd/ComparisonLogic.cpp:541);
 //   - orchagent runs in the host's network namespace, and on a switch of several ASICs in one for each
 //     (sonic-net/sonic-buildimage files/build_templates/docker_image_ctl.j2 as of 005b214a, NET of start()), where its arguments name the ASIC

@@ -33,7 +33,11 @@ type Switch struct {
 	Keeps        map[string]string
 	Enums        map[string][]string
 	AnswersEnums bool
-	ASIC         string
+
+	// Virtual has it tell as little as the virtual switch: nothing that can only be read, and of the rest what was set.
+	Virtual bool
+
+	ASIC string
 
 	t     testing.TB
 	ports []string
@@ -514,6 +518,9 @@ func (s *Switch) quad(words []string) ([]string, error) {
 			v, set := o.attrs[name]
 			if s.Lacks[name] {
 				return []string{"SAI_STATUS_ATTR_NOT_SUPPORTED_0", "getresponse"}, nil
+			}
+			if s.Virtual && (!set || attrs[name].readOnly) {
+				return []string{"SAI_STATUS_NOT_IMPLEMENTED", "getresponse"}, nil
 			}
 			if !set {
 				v = attrs[name].initial
