@@ -33,6 +33,7 @@ func Offline() vendors.Facts {
 		Notes: []string{
 			"csig asks orchagent's own SAI server, which SONiC has since 202111; CSIG is in its SAI since 202605 (" + docs.SAI + ")",
 			"its S cannot be read, as SAI has neither an attribute nor statistics of it (inc of 2026-07): csig's own load and ABW, of the port's counters, are beside it where those tell",
+			"config reload, a restart of orchagent and a warm restart take its objects away: tags leave as the chip does without them until csig's next cycle makes them again, once orchagent is ready",
 			"what is bound on the switch updates tags at every port that does not strip, also at those that the fleet file does not name, with the locator 0",
 			"no lease has to be renewed, and on_stale has no meaning there: the chip measures by itself, and its signal does not grow old",
 			"its buckets of ABW are in bytes/s and those of ABW/C in percents (" + spec + "§4.6), and every switch of the fabric has to have the same interval (§3.3)",
@@ -70,7 +71,7 @@ func byHand(c *Capabilities) vendors.Facts {
 	f.Notes = append([]string{
 		"csig plan --commands writes a recording for a virtual SAI, or for a switch in a laboratory without orchagent (" + docs.SAI + ")",
 		"nothing is measured here: the switch has no counters, health or data plane that csig reads, and what it has is what management.sai.played says",
-	}, f.Notes[2:]...) // the first two are of one that it reaches
+	}, f.Notes[3:]...) // the first ones are of one that it reaches
 	f.Off = []string{"the objects of its recording stay until a person plays the one that csig plan --remove --commands writes"}
 	f.Traits.Access = vendors.That("recordings of sairedis, played by a person", read("§4.5"))
 	if c == nil {

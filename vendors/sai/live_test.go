@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -745,11 +746,12 @@ func TestLiveHangs(t *testing.T) {
 				applied(t, sw, all[0])
 				synctest.Test(t, func(t *testing.T) {
 					l, want := liveOf(t, sw, all[2])
-					var sent time.Time
+					var sent atomic.Int64
+					since := func() time.Duration { return time.Since(time.Unix(0, sent.Load())) } // the request
 					v := &virtual{beside: beside{sw}}
 					v.before = func(n int, conn net.Conn) {
 						if n == at {
-							sent = time.Now()
+							sent.Store(time.Now().UnixNano())
 							if row.lost > 0 {
 								time.Sleep(row.lost)
 								conn.Close()
@@ -763,18 +765,18 @@ func TestLiveHangs(t *testing.T) {
 						return // there is no such request
 					}
 					tried++
-					if took, want := time.Since(sent), cmp.Or(row.lost, serverPatience); took != want {
+					if took, want := since(), cmp.Or(row.lost, serverPatience); took != want {
 						t.Errorf("request %d: given up after %v, want %v: %v", at, took, want, err)
 					}
-					for ; time.Since(sent) < row.over; time.Sleep(row.over / 10) {
+					for ; since() < row.over; time.Sleep(row.over / 10) {
 						if err := l.Apply(t.Context(), want); err == nil || !strings.Contains(err.Error(), row.says) {
-							t.Fatalf("request %d, after %v: %v", at, time.Since(sent), err)
+							t.Fatalf("request %d, after %v: %v", at, since(), err)
 						}
 						if _, err := l.Update(t.Context(), nil, 0); err == nil {
-							t.Fatalf("request %d, after %v: no error of what has not come to its end", at, time.Since(sent))
+							t.Fatalf("request %d, after %v: no error of what has not come to its end", at, since())
 						}
 						if v.requests() != at+1 {
-							t.Fatalf("request %d, after %v: %d requests were sent meanwhile", at, time.Since(sent), v.requests()-at-1)
+							t.Fatalf("request %d, after %v: %d requests were sent meanwhile", at, since(), v.requests()-at-1)
 						}
 					}
 					synctest.Wait() // the answer is there
