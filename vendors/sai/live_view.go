@@ -35,9 +35,9 @@ type view struct {
 const defaultSwitch = OID(SwitchObject) << 48
 
 // keys are those of the switch and of TAM objects in ASIC_DB: all that there are, or those of the record. To find
-// all, Redis looks at each key, routes and all: so that is for changes, and where a create's answer did not come.
+// all, Redis looks at each key, routes and all: so that is for changes, and for a switch that is not found otherwise.
 func (l *Live) keys(ctx context.Context, all bool) (keys []string, err error) {
-	if !all && l.rec.Pending == nil {
+	if !all {
 		id := defaultSwitch
 		for i := range l.rec.Objects {
 			if made := l.rec.Objects[i].ID; made.Type() == SwitchObject {
