@@ -133,6 +133,18 @@ func (s *Server) Forget() {
 	s.lines = nil
 }
 
+// Take is Lines, and empties them.
+func (s *Server) Take() []string {
+	lines := s.Lines()
+	s.Forget()
+	return lines
+}
+
+// EndAt ends the session at the nth command from now on.
+func (s *Server) EndAt(n int) {
+	s.Set(Faults{Drop: func(string) bool { n--; return n == 0 }})
+}
+
 // Cut ends every session, as a device that restarts does.
 func (s *Server) Cut() { s.ln.Cut() }
 

@@ -1,0 +1,34 @@
+package comware
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/vendorstest"
+)
+
+// TestOperations records what updates send, faults included.
+func TestOperations(t *testing.T) {
+	clitest.Virtual(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		healthy := func() { b.server.Set(clitest.Faults{}) }
+		vendorstest.Operations(t, &vendorstest.Walk{
+			Name: "operations", Setup: plain(xge1, xge2),
+			Open: func() vendors.Driver { return Open(b.driver.cfg) },
+			Sent: b.server.Take,
+			Faults: []vendorstest.Fault{
+				{Name: "the session ends at the 4th line", Begin: func() { b.server.EndAt(4) }, End: healthy},
+				{Name: "a policy's lines are refused", Begin: func() {
+					b.server.Set(clitest.Faults{Answer: func(line string) (string, bool) {
+						return " The number of classifiers has reached the limit.\r\n", strings.HasPrefix(line, "classifier csig-")
+					}})
+				}, End: healthy},
+				{Name: "another user takes the policy from the port", Begin: func() { b.Type("interface "+xge1, "undo qos apply policy outbound") }},
+				{Name: "the record is gone", Begin: func() { b.Type("undo traffic behavior csig-setup-9900-5-c-i") }},
+				{Name: "all sessions end", Begin: b.server.Cut},
+			},
+		})
+	})
+}
