@@ -4,5 +4,5 @@
 //
 //	go test ./simulate/validation -run Oracles -v
 //
-// prints the table. Oracles of the tier "long" take minutes: -run TestLongOracles.
+// prints the table. The HPCC authors' results page takes hours: -run Oracles -v -timeout 24h -args -results; RESULTS.md has what came out.
 package validation

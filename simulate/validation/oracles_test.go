@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -127,12 +128,20 @@ func took(r *simulate.Result) (first, last float64) {
 // quick are the oracles that take seconds.
 var quick = slices.Concat(closedForms, drafts, ns3Star, htsim, twin)
 
-func TestOracles(t *testing.T) { check(t, quick) }
+var results = flag.Bool("results", false, "the whole of the HPCC authors' results page, and nothing else: it takes hours")
+
+func TestOracles(t *testing.T) {
+	if *results {
+		check(t, full)
+		return
+	}
+	check(t, quick)
+}
 
 // TestOraclesAreDocumented: each gap is in DEVIATIONS.md, by its name.
 func TestOraclesAreDocumented(t *testing.T) {
 	t.Parallel()
-	for _, o := range quick {
+	for _, o := range slices.Concat(quick, full) {
 		if o.gap != "" && !strings.Contains(deviations, "## "+o.gap+"\n") {
 			t.Errorf("DEVIATIONS.md has no chapter %q", o.gap)
 		}
