@@ -142,6 +142,9 @@ func (s *Swift) acked(e *Event) {
 	}
 }
 
+// paced is how much faster than its window in a round trip a flow is paced, so that the window limits it.
+const paced = 1.2
+
 // ramp is what §8.1.2 adds for so many packets: in a round trip kλ·fcwnd·(1 − max(U/C)). With the guard it does so in one
 // round trip, and takes more once the signal shows what that has taken: without, a round trip that is on its way adds to the
 // same room again.
@@ -173,8 +176,12 @@ func (s *Swift) jump(room float64) bool {
 
 func (s *Swift) output(o *Output) {
 	o.Window, o.Rate = window(s.W*s.MSS), 0
-	if s.W < 1 { // pacing_delay
-		o.Window, o.Rate = window(s.MSS), s.W*s.MSS*8*Second/float64(s.rtt)
+	rate := s.W * s.MSS * 8 * Second / float64(s.rtt)
+	switch {
+	case s.W < 1: // pacing_delay
+		o.Window, o.Rate = window(s.MSS), rate
+	case s.Ramp > 0 || s.Jump: // what a larger window lets out is spread, and a short measurement window sees no gaps
+		o.Rate = paced * rate
 	}
 	switch {
 	case s.Jump && !s.began:
