@@ -24,9 +24,8 @@ func (n *Network) begin(id int32) {
 	n.active++
 	n.begun++
 	n.lastBegun = n.now
-	if n.choose != nil {
-		n.choose(id)
-		f = &n.flows[id]
+	if n.picker != nil {
+		n.picker.pick(id)
 	}
 	n.event = cc.Event{Kind: cc.Began}
 	n.tell(id)
@@ -187,6 +186,9 @@ func (n *Network) acked(id, p int32) {
 	}
 	n.tell(id)
 	n.recovery.acked(n, id, k)
+	if n.plb {
+		n.picker.round(id, k)
+	}
 	n.freePacket(p)
 	if f.acked == f.size {
 		f.ended = n.now

@@ -62,6 +62,7 @@ type flow struct {
 	received    uint64
 	missing     missing
 
+	rounds  rounds // of PLB
 	seen    uint64 // of what was received, when a watch looked last
 	running int32  // its place in Network.running
 
@@ -103,13 +104,15 @@ type Network struct {
 	csigPorts []csigPort // by link
 	agents    []swAgent  // by switch
 	ports     portConfig
-	choose    func(flow int32) // gives a flow that begins its path
+	picker    *picker // gives flows paths; nil: they have theirs
+	plb       bool
 	Events    uint64
 	left      int   // flows that have not ended
 	moved     int64 // when something was acknowledged last, or a flow began
 	patience  int64 // nothing moves for so long: an error; 0: never
 
 	Timeouts uint64
+	Moves    uint64 // of flows to another path
 	bytes    tally
 
 	running   []int32      // flows that have begun and not ended

@@ -26,6 +26,7 @@ type Result struct {
 	QueueP99   uint64           `json:"queue_p99_bytes"` // that a packet found at a switch, 6 % more at most
 	Drops      uint64           `json:"drops"`           // packets
 	Timeouts   uint64           `json:"timeouts"`
+	Moves      uint64           `json:"moves"`      // of flows to another path
 	Hosts      Utilisation      `json:"host_links"` // of switches' ports to hosts
 	Core       Utilisation      `json:"core_links"` // of ports between switches
 	Jain       float64          `json:"jain"`       // mean over samples with two flows or more
@@ -113,7 +114,7 @@ func (m *Simulation) result(w *watch) *Result {
 	n := m.network
 	r := &Result{
 		Format: ResultFormat, Seed: m.scenario.Seed, TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
-		Timeouts: n.Timeouts, QueueP99: n.found.percentile(0.99), Flows: make([]FlowResult, 0, len(n.flows)), FlowsInAll: len(n.flows),
+		Timeouts: n.Timeouts, Moves: n.Moves, QueueP99: n.found.percentile(0.99), Flows: make([]FlowResult, 0, len(n.flows)), FlowsInAll: len(n.flows),
 	}
 	var slow []sized
 	for i := range n.flows {

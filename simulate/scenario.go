@@ -28,6 +28,7 @@ type Scenario struct {
 	Recovery  Recovery   `key:"recovery,flow" doc:"How what is lost is sent again."`
 	Control   Control    `key:"control,flow" doc:"The congestion control of all flows."`
 	CSIG      *CSIG      `key:"csig" doc:"How the network carries CSIG; without it no switch knows tags."`
+	Paths     Paths      `key:"paths,flow" doc:"How flows are given one of the shortest paths."`
 	Flows     []Flows    `key:"flows" doc:"Who sends what to whom."`
 	Workloads []Workload `key:"workloads" doc:"Flows of a pattern."`
 	Measure   Measure    `key:"measure,flow" doc:"Which flows count in the statistics; all unless given."`
@@ -108,6 +109,15 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	}
 	if !m.Has("flows") && !m.Has("workloads") {
 		m.Wrong("", "e.g. flows: [{from: 0-14, to: 15, size: 2M}], or workloads: [{kind: permutation, size: 2M}]", "nobody sends anything")
+	}
+	if !m.Has("paths") {
+		s.Paths = inventory.Filled[Paths]()
+	}
+	if contains("greedy two-choices weighted", s.Paths.Choice) && s.CSIG == nil && !m.Has("csig") {
+		m.WrongValue("paths", "e.g. csig: {switches: [{kind: native}]}", "%s goes by CSIG's signals, and no switch knows tags", s.Paths.Choice)
+	}
+	if s.Paths.Choice == "plb" && s.Switches.ECN == nil {
+		m.WrongValue("paths", "e.g. switches: {ecn: {min: 100k}}", "plb goes by marks, and no switch sets any")
 	}
 	if !m.Has("recovery") {
 		s.Recovery = inventory.Filled[Recovery]()

@@ -41,7 +41,7 @@ func New(s *Scenario) (*Simulation, error) {
 		}
 	})
 	n.pintT = m.rtt
-	n.choose = m.choose
+	n.picker, n.plb = newPicker(m, &s.Paths), s.Paths.Choice == "plb"
 	s.flows(func(w wanted) {
 		id := m.add(flow{from: w.from, to: w.to, group: w.group, size: w.size, begins: w.at, waits: w.after > 0})
 		if w.after > 0 {
@@ -114,11 +114,6 @@ func (m *Simulation) add(f flow) int32 {
 	f.control = m.control(m.network.links[m.scenario.routes.up[f.from]].rate, f.to)
 	f.untagged = m.tagged != nil && m.tagged.Float64() >= m.network.csig.share
 	return m.network.addFlow(f)
-}
-
-// choose gives a flow that begins its path.
-func (m *Simulation) choose(id int32) {
-	m.send(id, uint64(id))
 }
 
 // send has a flow send over the path that a key stands for, and get its acknowledgements over the same links.
