@@ -1,6 +1,10 @@
 package cc
 
-import "github.com/csig-agent/csig/quantize"
+import (
+	"math"
+
+	"github.com/csig-agent/csig/quantize"
+)
 
 // MaxQueueTime is the signal type that draft-miao-ccwg-hpcc-info-03 proposes, max(qlen/B): the time that the longest queue takes
 // to drain, in ns. CSIG's drafts do not have it.
@@ -57,8 +61,12 @@ func (h *HPCCCSIG) On(e *Event, o *Output) {
 	if e.Kind == Began {
 		h.at = e.Now
 	}
-	if e.Kind == Acked && e.Signal.Valid {
-		h.reflected(e)
+	if e.Kind == Acked {
+		if e.Signal.Valid {
+			h.reflected(e)
+		} else if e.RTT > 0 {
+			h.silent(e)
+		}
 	}
 	o.Window, o.Rate = h.Window(), h.Rate()
 	o.Ask = AskSignal(quantize.MinABWC)
@@ -93,6 +101,18 @@ func (h *HPCCCSIG) reflected(e *Event) {
 	default:
 		return
 	}
+	h.update(e, u)
+}
+
+// silent is a path that brought no signal back, as a hop strips tags or knows no delay: what is left is the round trip, which has
+// the window shrink where it is longer than T, and else grow by additive increase alone. It is not in the drafts, which have signals
+// on every path; without it a flow whose path strips would send at line rate whatever happens.
+func (h *HPCCCSIG) silent(e *Event) {
+	h.full = false // and delay may be what no port knows
+	h.update(e, math.Nextafter(h.Eta, 0)+max(0, float64(e.RTT-h.T)/float64(h.T)))
+}
+
+func (h *HPCCCSIG) update(e *Event, u float64) {
 	// τ is the time since the last reflection, as CSIG has no timestamp.
 	h.U = h.average(h.U, u, e.Now-h.at)
 	h.at = e.Now

@@ -85,16 +85,35 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestSilence: nothing that came through changes nothing, and an unknown type neither.
+// TestSilence: a path that brings no signal back has the round trip speak: the window shrinks where it is long, and grows by additive
+// increase alone where it is not. An unknown type changes nothing.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	h := NewHPCCCSIG(CSIGConfig{HPCCConfig: DefaultHPCC(100e9, 5*us, 100)})
+	c := DefaultHPCC(100e9, 5*us, 100)
+	h := NewHPCCCSIG(CSIGConfig{HPCCConfig: c})
 	var o Output
 	h.On(&Event{Kind: Began}, &o)
 	before := o
-	h.On(&Event{Kind: Acked, Seq: 1, Next: 2, Now: us}, &o)
-	h.On(reflect(6, 1, 1, 2, 3, 2*us), &o)
+	h.On(reflect(6, 1, 1, 1, 2, us), &o)
 	if o != before {
 		t.Errorf("%+v became %+v", before, o)
+	}
+	h.On(reflect(quantize.MinABWC, 0, 1, 2, 3, 2*us), &o)
+	if o.Ask != AskSignal(quantize.MaxPD) {
+		t.Fatalf("a full link: it asks for %d", o.Ask)
+	}
+	h.On(&Event{Kind: Acked, Seq: 4, Next: 4, Now: 10 * us, RTT: 10 * us}, &o)
+	if !near(h.U, 1.95) || h.W > c.Initial*0.49 || o.Ask != AskSignal(quantize.MinABWC) {
+		t.Errorf("a round trip of 2 T: U %v, %+v", h.U, o)
+	}
+	w := h.W
+	for i := range int64(20) {
+		h.On(&Event{Kind: Acked, Seq: uint64(5 + i), Next: uint64(5 + i), Now: (20 + 5*i) * us, RTT: 5 * us}, &o)
+		if w = w + c.AI; h.W < w-1 || h.W > w+1 {
+			break
+		}
+	}
+	if h.W < w-1 || h.W > w+1 {
+		t.Errorf("short round trips: %v, want %v", h.W, w)
 	}
 }

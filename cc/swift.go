@@ -22,7 +22,8 @@ type SwiftConfig struct {
 	Initial   float64
 	ResetTime int // timeouts in a row after which the window is Least
 
-	MaxPD bool    // §8.1.1: the bottleneck's delay in place of the round trip's
+	MaxPD bool    // §8.1.1: the bottleneck's delay in place of the round trip's; Base is of a hop then
+	T     int64   // the round trip without queues: where no signal comes back, what is longer counts as the bottleneck's
 	Ramp  float64 // §8.1.2: kλ; 0: no ramp-up
 	Guard bool    // of the ramp-up: what was taken shows in the signal before more is
 	Age   int64   // how long that takes, besides a round trip
@@ -34,7 +35,7 @@ func DefaultSwift(rate uint64, t int64, mss int) SwiftConfig {
 	bdp := float64(rate) / 8 * float64(t) / Second / float64(mss)
 	return SwiftConfig{
 		MSS: float64(mss), AI: 1, Beta: 0.8, MaxMDF: 0.5, Base: t + t/4, FSRange: 4 * t, FSMin: 0.1, FSMax: 100, Least: 0.001,
-		Most: max(4*bdp, 10), Initial: max(bdp, 1), ResetTime: 5, Guard: true,
+		Most: max(4*bdp, 10), Initial: max(bdp, 1), ResetTime: 5, Guard: true, T: t,
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *Swift) acked(e *Event) {
 		}
 		known = known && (!s.MaxPD || g.Type == quantize.MaxPD)
 	} else if s.MaxPD {
-		known = false
+		delay = float64(max(s.rtt-s.T, 0))
 	}
 	packets := float64(e.Acked) / s.MSS
 	target := s.Target()

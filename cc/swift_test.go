@@ -88,8 +88,12 @@ func TestMaxPD(t *testing.T) {
 		t.Errorf("a delay of 40 µs: %v", s.W)
 	}
 	s.W = 100
-	if s.On(delayed(4000*us, 0, 9000*us), &o); s.W != 100 {
-		t.Errorf("a round trip without a signal: %v", s.W)
+	if s.On(delayed(50*us, 0, 9000*us), &o); !near(s.W, 100*(1-0.8*20/40)) {
+		t.Errorf("a round trip 40 µs longer than T, without a signal: %v", s.W)
+	}
+	s.Ramp, s.W = 1, 100
+	if s.On(reflect(quantize.MinABWC, 0, 1, 1, 2, 19000*us), &o); s.W < 100 {
+		t.Errorf("another signal says nothing about delay: %v", s.W)
 	}
 }
 
