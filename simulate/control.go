@@ -161,6 +161,41 @@ func (c *Control) begin(cubic *cc.Cubic) {
 	cubic.W = or(c.Initial, cubic.W*cubic.MSS) / cubic.MSS
 }
 
+// String is which control it is, in which form: HPCC by window and by rate are not the same, and u1 of the round trip is no signal.
+func (c *Control) String() string {
+	switch c.Kind {
+	case "window":
+		return "a constant window"
+	case "hpcc":
+		return "HPCC++ by window"
+	case "hpcc-receiver":
+		return "HPCC++ by window, at the receiver"
+	case "hpcc-rate":
+		return "HPCC by rate"
+	case "hpcc-pint":
+		return "HPCC by rate, PINT"
+	case "hpcc-csig":
+		return "HPCC++ on CSIG by window, u1 from " + map[string]string{"": "max(PD)", "pd": "max(PD)", "queue": "max(qlen/B)", "rtt": "the round trip, which is no CSIG signal"}[c.Delay]
+	case "swift":
+		text := "Swift"
+		if c.Delay == "pd" {
+			text += " on max(PD)"
+		}
+		if c.Ramp > 0 {
+			text += map[bool]string{false: ", ramp-up", true: ", ramp-up without guard"}[c.Unguarded]
+		}
+		if c.Jump {
+			text += ", jump-start"
+		}
+		return text
+	case "dcqcn":
+		return map[bool]string{false: "DCQCN", true: "DCQCN with a window"}[c.Windowed]
+	case "timely":
+		return map[bool]string{false: "TIMELY", true: "TIMELY with a window"}[c.Windowed]
+	}
+	return map[string]string{"poseidon": "Poseidon", "dctcp": "DCTCP", "dctcp-rate": "DCTCP by rate", "cubic": "CUBIC", "csig": "CUBIC and head-room, as hosts have it"}[c.Kind]
+}
+
 // delays are the words of delay; "" is pd of hpcc-csig.
 var delays = map[string]cc.DelayFrom{"queue": cc.DelayQueueTime, "rtt": cc.DelayRTT}
 

@@ -47,8 +47,8 @@ func TestControls(t *testing.T) {
 	} {
 		text := head + "packets: {telemetry: ifa}\ncontrol: {" + x.control + "}\n" + flows
 		r := run(t, text)
-		if r.Ended != 4 {
-			t.Errorf("%s: %d flows ended", x.control, r.Ended)
+		if r.Ended != 4 || r.Control == "" {
+			t.Errorf("%s: %d flows ended under %q", x.control, r.Ended, r.Control)
 		}
 		if x.short && r.Queue > constant.Queue/4 {
 			t.Errorf("%s: the longest queue is %d bytes, with a constant window %d", x.control, r.Queue, constant.Queue)
@@ -61,5 +61,24 @@ func TestControls(t *testing.T) {
 			t.Errorf("%s comes out as another one does", x.control)
 		}
 		seen = append(seen, result.String())
+	}
+}
+
+// TestControlsAreNamed: forms that are not the same have names of their own.
+func TestControlsAreNamed(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for kind := range controlKeys {
+		for _, more := range []Control{{}, {Delay: "rtt"}, {Delay: "pd"}, {Delay: "queue"}, {Windowed: true}, {Ramp: 100}, {Ramp: 100, Unguarded: true}, {Jump: true}} {
+			more.Kind = kind
+			name := more.String()
+			if other, ok := seen[name]; name == "" || ok && other != kind {
+				t.Errorf("%s and %s are %q", kind, other, name)
+			}
+			seen[name] = kind
+		}
+	}
+	if name := (&Control{Kind: "hpcc-csig", Delay: "rtt"}).String(); !strings.Contains(name, "no CSIG signal") {
+		t.Errorf("u1 of the round trip is %q", name)
 	}
 }

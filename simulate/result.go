@@ -14,6 +14,7 @@ const ResultFormat = "csig.simulation/v1"
 type Result struct {
 	Format     string           `json:"format"`
 	Seed       int              `json:"seed"`
+	Control    string           `json:"control"` // and its form, in words
 	TimeNS     float64          `json:"time_ns"` // simulated
 	Events     uint64           `json:"events"`
 	Ended      int              `json:"ended"`   // flows
@@ -113,7 +114,7 @@ func (m *Simulation) Run(ctx context.Context, progress func(ended, all int)) (*R
 func (m *Simulation) result(w *watch) *Result {
 	n := m.network
 	r := &Result{
-		Format: ResultFormat, Seed: m.scenario.Seed, TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
+		Format: ResultFormat, Seed: m.scenario.Seed, Control: m.scenario.Control.String(), TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
 		Timeouts: n.Timeouts, Moves: n.Moves, QueueP99: n.found.percentile(0.99), Flows: make([]FlowResult, 0, len(n.flows)), FlowsInAll: len(n.flows),
 	}
 	var slow []sized

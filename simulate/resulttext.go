@@ -49,6 +49,6 @@ func (r *Result) WriteText(w io.Writer) error {
 	if r.Partial {
 		partial = "Partial: it was ended before all flows had. "
 	}
-	_, err := fmt.Fprintf(w, ".\nThe queue that a packet finds has at most %d bytes at p99; the longest one had %d.\n%s%d of %d flows ended in %s; %d packets were dropped; %d timeouts; %d events.\n", r.QueueP99, r.Queue, partial, r.Ended, r.FlowsInAll, span(r.TimeNS), r.Drops, r.Timeouts, r.Events)
+	_, err := fmt.Fprintf(w, ".\nThe queue that a packet finds has at most %d bytes at p99; the longest one had %d.\nControl: %s.\n%s%d of %d flows ended in %s; %d packets were dropped; %d timeouts; %d events.\n", r.QueueP99, r.Queue, r.Control, partial, r.Ended, r.FlowsInAll, span(r.TimeNS), r.Drops, r.Timeouts, r.Events)
 	return err
 }
