@@ -105,12 +105,16 @@ func TestDCQCN(t *testing.T) {
 		t.Errorf("alpha after seven times: %v, want %v", d.A, want)
 	}
 	r := d.R
+	a = d.A
 	d.On(&Event{Kind: Acked, Now: us + 410*us, CNP: true}, &o)
 	if d.R != r || o.Timer != 451*us {
 		t.Errorf("a CNP 10 µs after a decrease: %v of %v, %+v", d.R, r, o)
 	}
 	if d.On(&Event{Kind: Timer, Now: 451 * us}, &o); d.R >= r {
 		t.Errorf("50 µs after it: %v of %v", d.R, r)
+	}
+	if want := a*255/256 + 1.0/256; !near(d.A, want) {
+		t.Errorf("alpha with a CNP in its time: %v, want %v", d.A, want)
 	}
 	// The notification point: one CNP in 50 µs.
 	text := ""

@@ -82,3 +82,24 @@ func TestControlsAreNamed(t *testing.T) {
 		t.Errorf("u1 of the round trip is %q", name)
 	}
 }
+
+// TestControlKeys: what a key says is what the control does, or the ports of switches.
+func TestControlKeys(t *testing.T) {
+	t.Parallel()
+	const flows = "flows: [{from: 0, to: 3, size: 5M}]\n"
+	took := func(control string) float64 {
+		return run(t, head+"control: {"+control+"}\n"+flows).Flows[0].TookNS
+	}
+	for _, kind := range []string{"kind: hpcc", "kind: hpcc-rate", "kind: hpcc-pint"} { // of hpcc-receiver a flow alone has the rest as W_ai
+		if by := took(kind+", eta: 48") / took(kind+", eta: 96"); by < 1.9 || by > 2.1 {
+			t.Errorf("%s: half the utilisation takes %.2f times as long", kind, by)
+		}
+	}
+	if by := took("kind: dctcp, initial: 1k") / took("kind: dctcp, initial: 100k"); by < 1.02 {
+		t.Errorf("a small window to begin with takes %.2f times as long", by)
+	}
+	m := simulation(t, head+"control: {kind: hpcc-pint, rtt: 4160ns}\n"+flows)
+	if m.network.pintT != 4160_000 {
+		t.Errorf("ports average over %d ps", m.network.pintT)
+	}
+}
