@@ -88,10 +88,10 @@ func (h *HPCCCSIG) reflected(e *Event) {
 		u = 1 - float64(min(s.Low, 1e6))/1e6
 		h.full = u >= h.Eta
 		if h.delay == DelayRTT && e.RTT > 0 {
-			u += h.smooth(max(0, float64(e.RTT-h.T)/float64(h.T)), s.Locator)
+			u += h.smooth(max(0, float64(e.RTT-h.T)/float64(h.T)), e)
 		}
 	case quantize.MaxPD, MaxQueueTime: // u1; u2 is 1 where there is a queue
-		u = h.smooth(float64(s.Low)*nanosecond/float64(h.T), s.Locator)
+		u = h.smooth(float64(s.Low)*nanosecond/float64(h.T), e)
 		if u == 0 {
 			h.full = false // utilisation alone says how much
 			h.at = e.Now
@@ -123,15 +123,17 @@ func (h *HPCCCSIG) update(e *Event, u float64) {
 	}
 }
 
-// smooth is min(qlen, qlen before), which holds for one queue: while the locator stays. Another locator is another
-// bottleneck, and may be another path: what is known of the last one is forgotten.
-func (h *HPCCCSIG) smooth(u1 float64, locator uint16) float64 {
-	same := h.located && locator == h.locator
+// smooth is min(qlen, qlen before), which holds for one queue: while the locator stays. Another locator is another bottleneck, and may
+// be another path: what is known of the last one is forgotten, at most once in a round trip, as two queues that are as long take
+// turns, and each time what was committed is what is in force.
+func (h *HPCCCSIG) smooth(u1 float64, e *Event) float64 {
+	same := h.located && e.Signal.Locator == h.locator
 	before := h.queued
-	if h.located && !same {
+	if h.located && !same && e.Seq > h.until {
 		h.reset()
+		h.until = e.Next
 	}
-	h.queued, h.locator, h.located = u1, locator, true
+	h.queued, h.locator, h.located = u1, e.Signal.Locator, true
 	if same {
 		return min(before, u1)
 	}

@@ -53,11 +53,26 @@ func TestInfo03(t *testing.T) {
 			t.Errorf("the first packet asks for %d", o.Ask)
 		}
 		for i, s := range x.steps {
-			h.On(reflect(s.signal, s.low, s.lm, uint64(i+1), uint64(i+2), s.at), &o)
+			h.On(reflect(s.signal, s.low, s.lm, uint64(i+1), uint64(i+1), s.at), &o) // each of a round trip of its own
 			if asks, _ := o.Ask.Signal(); !near(h.U, s.u) || asks != s.asks {
 				t.Errorf("%d: %s: U %v, asks for %v; want %v, %v", x.delay, s.name, h.U, asks, s.u, s.asks)
 			}
 		}
+	}
+}
+
+// TestLocatorsTakeTurns: two queues that are as long do not have the window fall with each packet.
+func TestLocatorsTakeTurns(t *testing.T) {
+	t.Parallel()
+	h := NewHPCCCSIG(CSIGConfig{HPCCConfig: DefaultHPCC(100e9, 5*us, 100)})
+	var o Output
+	h.On(&Event{Kind: Began}, &o)
+	h.U = 1.2
+	for i := range uint64(60) { // acknowledgements of one round trip
+		h.On(reflect(quantize.MaxPD, 1000, uint16(7+i%2), 1000+i, 100_000, int64(i)*80_000), &o)
+	}
+	if least := h.Initial * 0.79 * 0.79; h.W < least { // committed at the first one, and what each says since
+		t.Errorf("a queue of a fifth of T leaves %v of %v bytes", h.W, h.Initial)
 	}
 }
 
