@@ -3,6 +3,8 @@ package cc
 import (
 	"math"
 	"testing"
+
+	"github.com/csig-agent/csig/quantize"
 )
 
 // TestDCTCP has RFC 8257 §3.3 and §3.4.
@@ -263,6 +265,45 @@ func TestAllocations(t *testing.T) {
 		once()
 		if n := testing.AllocsPerRun(200, once); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+// TestCubicCSIG: a flow that begins has its share of the head-room with the first signal, and none where a port's agent is gone; without
+// signals it is CUBIC.
+func TestCubicCSIG(t *testing.T) {
+	t.Parallel()
+	after := func(low uint64, locator uint16) float64 {
+		c, plain := NewCubicCSIG(1000, NewHeadroom(1000, 1e9, 2, 1), 100e9), NewCubic(1000)
+		var o, without Output
+		c.On(&Event{Kind: Began}, &o)
+		for i := range int64(3) {
+			e := Event{Kind: Acked, Acked: 1000, Seq: uint64(i+1) * 1000, Next: uint64(i+11) * 1000, RTT: 100 * us, Now: (100 + i) * us}
+			plain.On(&e, &without)
+			e.Signal = Signal{Valid: true, Low: low, Locator: locator}
+			c.On(&e, &o)
+		}
+		if o.Ask != AskSignal(0) {
+			t.Errorf("it asks for %d", o.Ask)
+		}
+		return float64(o.Window) / float64(without.Window)
+	}
+	if by := after(80e9, 7); math.Abs(by-500*1000/13e3) > 1 { // half of 80 Gbit/s over 100 µs
+		t.Errorf("80 Gbit/s have the window be %.1f times as large", by)
+	}
+	if by := after(800e9, 7); math.Abs(by-625*1000/13e3) > 1 {
+		t.Errorf("more than the host's link: %.1f times", by)
+	}
+	if by := after(0, 7); by != 1 {
+		t.Errorf("no room: %v times", by)
+	}
+	c := NewCubicCSIG(1000, NewHeadroom(1000, 1e9, 2, 1), 100e9)
+	var o Output
+	for i, s := range []Signal{{Valid: true, Locator: quantize.Draft00.LMStale()}, {Valid: true, Low: 80e9}} {
+		before := o.Window
+		c.On(&Event{Kind: Acked, Acked: 1000, Seq: uint64(i), Next: uint64(i), RTT: 100 * us, Now: int64(100+i) * us, Signal: s}, &o)
+		if i == 1 && o.Window < 10*before {
+			t.Errorf("the first signal of an agent that is there again: %d after %d", o.Window, before)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (h *Headroom) raise(p *Path, window, took, now uint64) bool {
 type CubicCSIG struct {
 	Cubic
 	*Headroom
-	slowest   uint64 // bytes/s of the slowest port, which abwc is a part of
+	slowest   uint64 // bytes/s of the slowest port, which abwc is a part of, and of the host's own
 	path      Path
 	delivered float64
 	inflight  uint64
@@ -201,20 +201,28 @@ func (c *CubicCSIG) On(e *Event, o *Output) {
 			p.MostSent, c.most, c.until = max(c.most, c.inflight), 0, e.Next
 		}
 		c.most = max(c.most, c.inflight)
-		if g := &e.Signal; g.Valid {
-			switch g.Type {
-			case quantize.MinABW:
-				c.At, c.Room = now, g.Low/8
-			case quantize.MinABWC:
-				c.At, c.Room = now, uint64(float64(min(g.Low, 1e6))/1e6*float64(c.slowest))
-			}
-		}
+		c.signal(&e.Signal, now)
 		c.exchange(func() { c.Acked(p, now); c.Take(p, now) })
 	case Lost, TimedOut:
 		c.exchange(func() { c.Slow(p, now) })
 	}
 	o.Window, o.Ask = window(c.W*c.MSS), AskSignal(quantize.MinABW)
 	o.Rate = float64(c.Cap) * 8
+}
+
+// signal is what a signal leaves at least, which is no more than the link of the host. Where a port's agent is gone it is none.
+func (c *CubicCSIG) signal(g *Signal, now uint64) {
+	switch {
+	case !g.Valid:
+		return
+	case g.Type == quantize.MinABW:
+		c.At, c.Room = now, min(g.Low/8, c.slowest)
+	case g.Type == quantize.MinABWC:
+		c.At, c.Room = now, uint64(float64(min(g.Low, 1e6))/1e6*float64(c.slowest))
+	}
+	if g.Low == 0 && g.Locator == quantize.Draft00.LMStale() {
+		c.At = 0
+	}
 }
 
 // exchange has the head-room see CUBIC's window and threshold, and CUBIC what it has made of them.

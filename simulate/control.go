@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ type Control struct {
 	Windowed  bool          `key:"windowed" doc:"dcqcn and timely have a window that follows the rate; dcqcn with the timers of HPCC's public ns-3 code."`
 	Initial   uint64        `key:"initial" is:"bytes" doc:"The window that a flow begins with; that of the kind's paper unless given."`
 	Target    time.Duration `key:"target" range:"1ns 1s" doc:"Swift's base target delay."`
-	Ramp      int           `key:"ramp" range:"0 1000" doc:"swift's kλ in percent: the part of the head-room that it takes in a round trip. csig's N of 1/N."`
+	Ramp      int           `key:"ramp" range:"0 1000" doc:"swift's kλ in percent: the part of the head-room that it takes in a round trip. csig's N of 1/N, 2 unless given, as hosts have it."`
+	JumpShare int           `key:"jump_share" range:"1 1000" doc:"N of 1/N: the share of the head-room that a flow of csig begins with, 8 unless given, as hosts have it."`
 	Unguarded bool          `key:"unguarded" doc:"swift's ramp-up takes head-room before the last one is in the signal, as draft-ravi-ippm-csig-00 §8.1.2 has it."`
 	Jump      bool          `key:"jump" doc:"swift begins with what min(ABW) leaves."`
 
@@ -50,7 +52,7 @@ var controlKeys = map[string]string{
 	"dcqcn":         "rtt increase least windowed",
 	"timely":        "rtt increase least windowed",
 	"cubic":         "initial",
-	"csig":          "ramp hold initial",
+	"csig":          "ramp jump_share hold initial",
 }
 
 // Check has the rules about several keys.
@@ -60,7 +62,7 @@ func (c *Control) Check(m inventory.Mapping) {
 		return // it is said already
 	}
 	has := strings.Fields(keys)
-	for _, key := range strings.Fields("window rtt eta max_stage flows telemetry every roce delay hold increase least windowed initial target ramp unguarded jump") {
+	for _, key := range strings.Fields("window rtt eta max_stage flows telemetry every roce delay hold increase least windowed initial target ramp jump_share unguarded jump") {
 		if m.Has(key) && !slices.Contains(has, key) {
 			m.Wrong(key, "leave it out", "it is none of kind %s", c.Kind)
 		}
@@ -148,8 +150,7 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		c.begin(cubic)
 		return cubic
 	case "csig":
-		age := uint64(c.Hold.Nanoseconds())
-		h := cc.NewCubicCSIG(mss, cc.NewHeadroom(age, max(2*age, 1e6), 1, max(uint64(c.Ramp), 1)), rate)
+		h := cc.NewCubicCSIG(mss, cc.NewHeadroom(uint64(c.Hold.Nanoseconds()), freshSignal, uint64(cmp.Or(c.JumpShare, 8)), uint64(cmp.Or(c.Ramp, 2))), rate)
 		c.begin(&h.Cubic)
 		return h
 	}
@@ -195,6 +196,9 @@ func (c *Control) String() string {
 	}
 	return map[string]string{"poseidon": "Poseidon", "dctcp": "DCTCP", "dctcp-rate": "DCTCP by rate", "cubic": "CUBIC", "csig": "CUBIC and head-room, as hosts have it"}[c.Kind]
 }
+
+// freshSignal is how long a signal counts, in ns, as hosts have it.
+const freshSignal = 200_000_000
 
 // delays are the words of delay; "" is pd of hpcc-csig.
 var delays = map[string]cc.DelayFrom{"queue": cc.DelayQueueTime, "rtt": cc.DelayRTT}
