@@ -21,8 +21,8 @@ const (
 type tag struct {
 	on   bool
 	able bool // a port on the path took part
-	s    uint32
 	lm   uint16
+	s    uint32
 	age  int64 // ps, of the window that S is of
 }
 
@@ -162,8 +162,6 @@ func (n *Network) stamp(id int32, k *packet) {
 		k.tag.on = false
 		k.size -= n.tagBytes()
 		return
-	case p.kind == native && n.now >= p.end:
-		n.roll(id)
 	case p.kind != native && t >= counted:
 		return
 	}

@@ -21,7 +21,7 @@ const powerBytes = 2
 // none is no packet, no link, no flow.
 const none = int32(-1)
 
-// packet is data of a flow, or the ACK of it.
+// packet is data of a flow, or the ACK of it. Its size is that of two lines of the processor's cache, of which most hops need one.
 type packet struct {
 	flow, next int32 // next behind it in a queue or on a wire
 	at         int32 // the link that it is at, as a place in Network.route
@@ -35,12 +35,13 @@ type packet struct {
 	marked     bool // ECN
 	cnp        bool
 	power      uint16
-	seq        uint64  // behind its last byte; of an ACK, behind all that has come
-	got        uint64  // of an ACK, behind the last byte of the packet that it is for
-	made       int64   // ps
-	came       int64   // to the switch that it is in
-	window     float64 // that the receiver allows
+	came       int64  // ps: to where it is, or will be at the end of its wire
+	seq        uint64 // behind its last byte; of an ACK, behind all that has come
 	tag        tag
+	made       int64   // ps
+	got        uint64  // of an ACK, behind the last byte of the packet that it is for
+	window     float64 // that the receiver allows
+	_          [40]byte
 }
 
 // flow is so many bytes from a host to another.
@@ -85,7 +86,6 @@ type Network struct {
 	order     []int32 // flows that begin at a time of their own, the next one first
 	packets   []packet
 	hops      []cc.Hop // maxHops of each packet
-	arrival   []int64  // of each packet on a wire
 	route     []int32  // links, paths one behind the other, each ended by none
 	event     cc.Event // for controls, which keep none of it
 	free      int32
@@ -178,36 +178,38 @@ func (n *Network) Run(until int64) error {
 			continue
 		}
 		e := n.heap.pop()
-		switch e.kind {
+		of := e.of()
+		switch e.kind() {
 		case paced:
-			if h := &n.hosts[e.of]; h.waking == n.now {
+			if h := &n.hosts[of]; h.waking == n.now {
 				h.waking = 0
 				n.kick(h.link)
 			}
 		case timed:
-			n.timer(e.of)
+			n.timer(of)
 		case repeats:
-			n.timeout(e.of)
+			n.timeout(of)
 		case sent:
-			n.linkSent(e.of)
+			n.links[of].armed = false
+			n.kick(of)
 		case arrives:
-			l := &n.links[e.of]
+			l := &n.links[of]
 			p := n.take(&l.wire)
 			if l.wire.first != none {
-				n.heap.push(n.arrival[l.wire.first], arrives, e.of)
+				n.heap.push(n.packets[l.wire.first].came, arrives, of)
 			}
 			n.arrived(p)
 		case pauses:
-			n.links[e.of].paused = true
+			n.links[of].paused = true
 		case reads:
-			n.readCounters(e.of)
+			n.readCounters(of)
 		case writes:
-			n.writeRules(e.of)
+			n.writeRules(of)
 		case lapses:
-			n.lapse(e.of)
+			n.lapse(of)
 		case resumes:
-			n.links[e.of].paused = false
-			n.kick(e.of)
+			n.links[of].paused = false
+			n.kick(of)
 		}
 	}
 	return nil
@@ -221,8 +223,8 @@ func (n *Network) sort() {
 // nextAt is when something happens next: of what happens at one time a flow begins first.
 func (n *Network) nextAt() int64 {
 	at := int64(math.MaxInt64)
-	if len(n.heap.events) > 0 {
-		at = n.heap.events[0].at
+	if n.heap.len() > 0 {
+		at = n.heap.next()
 	}
 	if len(n.order) > 0 {
 		at = min(at, n.flows[n.order[0]].begins)

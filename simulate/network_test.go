@@ -36,17 +36,17 @@ func TestHeap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var want, got []event
 	for range 10_000 {
-		h.push(r.Int64N(500), kind(r.IntN(4)), r.Int32())
+		h.push(r.Int64N(500), kind(r.IntN(4)), r.Int32N(1<<ofBits))
 		if r.IntN(3) == 0 {
 			got = append(got, h.pop())
 		}
 	}
-	for len(h.events) > 0 {
+	for h.len() > 0 {
 		got = append(got, h.pop())
 	}
 	seen := make(map[uint64]bool)
 	for _, e := range got {
-		seen[e.made] = true
+		seen[e.what>>24] = true
 	}
 	if len(seen) != 10_000 {
 		t.Fatalf("%d events came out", len(seen))
@@ -55,14 +55,11 @@ func TestHeap(t *testing.T) {
 	for range 10_000 {
 		h.push(r.Int64N(500), 0, 0)
 	}
-	for len(h.events) > 0 {
+	for h.len() > 0 {
 		want = append(want, h.pop())
 	}
 	if !slices.IsSortedFunc(want, func(a, b event) int {
-		if h.before(&a, &b) {
-			return -1
-		}
-		return 1
+		return 1 - 2*before(&a, &b)
 	}) {
 		t.Error("they are not in order")
 	}
@@ -191,7 +188,7 @@ func BenchmarkHeap(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e := h.pop()
-		h.push(e.at+int64(e.made*2654435761%us), 0, 0)
+		h.push(e.at+int64(e.what>>24*2654435761%us), 0, 0)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }

@@ -11,14 +11,14 @@ type link struct {
 	host      int32  // whose flows it asks for packets, -1: a switch's
 	of        int32  // the switch whose port it is, -1: a host's
 	into      int32  // the switch that it ends at, -1: a host
-	busy      bool
-	paused    bool  // by the other end (PFC)
-	sending   int32 // packet
+	paused    bool   // by the other end (PFC)
+	armed     bool   // there is an event for the end of what it sends
+	busy      int64  // until when it sends
 	queue     fifo
-	wire      fifo // sent, and not at the end yet: each with its time
+	wire      fifo // begun, and not at the end yet: each with its time
 	queued    uint64
 	mostQueue uint64
-	bytes     uint64 // sent
+	bytes     uint64 // sent, with what is being sent
 	drops     uint64
 	pint      cc.PINTPort
 	ingress   ingress
@@ -82,7 +82,6 @@ func (n *Network) newPacket() int32 {
 		return p
 	}
 	n.packets = append(n.packets, packet{})
-	n.arrival = append(n.arrival, 0)
 	n.hops = append(n.hops, make([]cc.Hop, maxHops)...)
 	return int32(len(n.packets) - 1)
 }
@@ -109,10 +108,15 @@ func (n *Network) take(q *fifo) int32 {
 	return p
 }
 
-// kick has a link send the next packet, if it is not busy.
+// kick has a link send the next packet, if it is not busy: then there is an event for when it no longer is, where something
+// waits.
 func (n *Network) kick(id int32) {
 	l := &n.links[id]
-	if l.busy || l.paused {
+	if l.paused {
+		return
+	}
+	if n.now < l.busy {
+		n.arm(l, id)
 		return
 	}
 	p := n.take(&l.queue)
@@ -124,11 +128,31 @@ func (n *Network) kick(id int32) {
 	if p == none {
 		return
 	}
+	k := &n.packets[p]
 	if l.of >= 0 {
+		if n.csig != nil {
+			if port := &n.csigPorts[id]; port.kind == native && n.now >= port.end {
+				n.roll(id) // what is sent now is of the next window
+			}
+		}
 		n.leaves(id, p)
 	}
-	l.busy, l.sending = true, p
-	n.heap.push(n.now+l.takes(n.packets[p].size), sent, id)
+	l.bytes += uint64(k.size)
+	l.busy = n.now + l.takes(k.size)
+	k.came = l.busy + l.delay
+	if l.wire.first == none {
+		n.heap.push(k.came, arrives, id)
+	}
+	n.put(&l.wire, p)
+	n.arm(l, id)
+}
+
+// arm makes the event for when a link is no longer busy, if it has something to send then.
+func (n *Network) arm(l *link, id int32) {
+	if !l.armed && (l.queue.first != none || l.host >= 0 && len(n.hosts[l.host].flows) > 0) {
+		l.armed = true
+		n.heap.push(l.busy, sent, id)
+	}
 }
 
 // leaves has a packet leave the buffer of a switch, with what the port writes on it: what is behind the packet, and was sent
@@ -188,7 +212,6 @@ func (n *Network) enqueue(p int32) {
 	id := n.route[k.at]
 	l := &n.links[id]
 	size := uint64(k.size)
-	k.came = n.now
 	if n.counts && l.of >= 0 && !k.ack {
 		n.found.add(l.queued)
 	}
@@ -285,23 +308,6 @@ func shared(in *ingress) uint64 { return in.held - min(in.held, pfcReserve) }
 func (n *Network) signalPause(by int32, k kind) {
 	back := &n.links[by^1]
 	n.heap.push(n.now+back.delay+back.takes(pfcFrame), k, by)
-}
-
-func (n *Network) linkSent(id int32) {
-	l := &n.links[id]
-	p := l.sending
-	k := &n.packets[p]
-	l.busy = false
-	if n.csig != nil && n.csigPorts[id].kind == native && n.now >= n.csigPorts[id].end {
-		n.roll(id) // what is sent now is of the next window
-	}
-	l.bytes += uint64(k.size)
-	n.arrival[p] = n.now + l.delay
-	if l.wire.first == none {
-		n.heap.push(n.arrival[p], arrives, id)
-	}
-	n.put(&l.wire, p)
-	n.kick(id)
 }
 
 // arrived has a packet be at the end of a link: at a switch, or at its host.

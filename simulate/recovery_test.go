@@ -34,9 +34,6 @@ func (n *Network) waiting() (bytes uint64) {
 	}
 	for i := range n.links {
 		l := &n.links[i]
-		if l.busy {
-			count(l.sending)
-		}
 		for _, q := range []fifo{l.queue, l.wire} {
 			for p := q.first; p != none; p = n.packets[p].next {
 				count(p)
@@ -72,8 +69,8 @@ func TestBytesAreConserved(t *testing.T) {
 			}
 		}
 		n.left = 1 // what is on its way comes to its end
-		for len(n.heap.events) > 0 {
-			if err := n.Run(n.heap.events[0].at); err != nil && len(n.heap.events) > 0 {
+		for n.heap.len() > 0 {
+			if err := n.Run(n.heap.next()); err != nil && n.heap.len() > 0 {
 				t.Fatal(err)
 			}
 		}
