@@ -184,3 +184,28 @@ func TestNoAllocations(t *testing.T) { // not in parallel: others' allocations w
 		}
 	}
 }
+
+// TestMemory: a scenario takes no more than it says that it takes, and not less than a third of that. It prints what a flow takes.
+func TestMemory(t *testing.T) { // not in parallel: others' memory would count
+	for _, control := range []string{"kind: window, window: 100k", "kind: hpcc", "kind: swift", "kind: cubic"} {
+		s := scenario(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\nworkloads: [{kind: poisson, sizes: rpc, load: 8, for: 10ms}]\ncontrol: {"+control+"}\n")
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m, err := New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.network.Run(10 * ms); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		took, said := after.HeapAlloc-before.HeapAlloc, s.Memory()
+		t.Logf("%s: %d flows take %d bytes each; %d bytes in all, and %d are said", control, len(m.network.flows), took/uint64(len(m.network.flows)), took, said)
+		if took > said || took < said/3 {
+			t.Errorf("%s: it takes %d bytes and says %d", control, took, said)
+		}
+		runtime.KeepAlive(m)
+	}
+}

@@ -20,16 +20,18 @@ func (e *event) of() int32  { return int32(e.what & (1<<ofBits - 1)) }
 type kind uint8
 
 const (
-	sent    kind = iota // a link has sent a packet, and has more to send
-	arrives             // the first packet on a link's wire is at its end
-	paced               // a host may have something to send
-	timed               // a flow's control has asked for it
-	repeats             // nothing was acknowledged to a flow, perhaps
-	pauses              // a link (PFC)
-	resumes             // a link
-	reads               // the agent of a switch
-	writes              // it has written what it read
-	lapses              // the lease of its rules is over
+	sent         kind = iota // a link has sent a packet, and has more to send
+	arrives                  // the first packet on a link's wire is at its end
+	paced                    // a host may have something to send
+	timed                    // a flow's control has asked for it
+	repeats                  // nothing was acknowledged to a flow, perhaps
+	pauses                   // a link (PFC)
+	resumes                  // a link
+	reads                    // the agent of a switch
+	writes                   // it has written what it read
+	lapses                   // the lease of its rules is over
+	follows                  // a flow begins, as the one before it has come (flow-level)
+	acknowledged             // a flow has its last ACK (flow-level)
 )
 
 // heap is a 4-ary heap of events, the next one first. It keeps its memory. The first of its places are not used, so that the

@@ -17,6 +17,15 @@ type host struct {
 
 // begin has a flow begin now.
 func (n *Network) begin(id int32) {
+	n.enter(id)
+	n.event = cc.Event{Kind: cc.Began}
+	n.tell(id)
+	n.list(id)
+	n.kick(n.hosts[n.flows[id].from].link)
+}
+
+// enter has a flow be among those that have begun, with its path.
+func (n *Network) enter(id int32) {
 	f := &n.flows[id]
 	f.begins, n.moved = n.now, n.now
 	f.running = int32(len(n.running))
@@ -27,10 +36,18 @@ func (n *Network) begin(id int32) {
 	if n.picker != nil {
 		n.picker.pick(id)
 	}
-	n.event = cc.Event{Kind: cc.Began}
-	n.tell(id)
-	n.list(id)
-	n.kick(n.hosts[f.from].link)
+}
+
+// end has a flow end now.
+func (n *Network) end(id int32) {
+	f := &n.flows[id]
+	f.ended = n.now
+	f.missing.end(n)
+	n.left--
+	n.active--
+	last := n.running[n.active]
+	n.running[f.running], n.flows[last].running = last, f.running
+	n.running = n.running[:n.active]
 }
 
 // list has a flow take turns.
@@ -191,13 +208,7 @@ func (n *Network) acked(id, p int32) {
 	}
 	n.freePacket(p)
 	if f.acked == f.size {
-		f.ended = n.now
-		f.missing.end(n)
-		n.left--
-		n.active--
-		last := n.running[n.active]
-		n.running[f.running], n.flows[last].running = last, f.running
-		n.running = n.running[:n.active]
+		n.end(id)
 		return
 	}
 	if n.event.Acked > 0 {

@@ -106,6 +106,7 @@ type Network struct {
 	ports     portConfig
 	picker    *picker // gives flows paths; nil: they have theirs
 	plb       bool
+	fluid     *fluid // flow-level; nil: packets
 	Events    uint64
 	left      int   // flows that have not ended
 	moved     int64 // when something was acknowledged last, or a flow began

@@ -119,6 +119,10 @@ func (n *Network) leftAt(link int32) (left, age float64, known bool) {
 	p := &n.csigPorts[link]
 	switch p.kind {
 	case native:
+		if n.fluid != nil {
+			l := &n.links[link]
+			return max(1-n.fluid.used[link]/float64(l.rate), 0), 0, true
+		}
 		if n.now >= p.end {
 			n.roll(link)
 		}

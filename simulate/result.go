@@ -14,6 +14,7 @@ const ResultFormat = "csig.simulation/v1"
 type Result struct {
 	Format     string           `json:"format"`
 	Seed       int              `json:"seed"`
+	Mode       string           `json:"mode"`
 	Control    string           `json:"control"` // and its form, in words
 	TimeNS     float64          `json:"time_ns"` // simulated
 	Events     uint64           `json:"events"`
@@ -104,7 +105,11 @@ func (m *Simulation) Run(ctx context.Context, progress func(ended, all int)) (*R
 	n, w := m.network, newWatch(m)
 	var err error
 	for n.left > 0 && err == nil && ctx.Err() == nil {
-		err = n.Run(w.next())
+		if n.fluid != nil {
+			err = n.fluid.run(w.next())
+		} else {
+			err = n.Run(w.next())
+		}
 		w.look()
 		progress(len(n.flows)-n.left, len(n.flows))
 	}
@@ -114,7 +119,7 @@ func (m *Simulation) Run(ctx context.Context, progress func(ended, all int)) (*R
 func (m *Simulation) result(w *watch) *Result {
 	n := m.network
 	r := &Result{
-		Format: ResultFormat, Seed: m.scenario.Seed, Control: m.scenario.Control.String(), TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
+		Format: ResultFormat, Seed: m.scenario.Seed, Mode: m.scenario.Mode, Control: m.scenario.Control.String(), TimeNS: ns(n.now), Events: n.Events, Ended: len(n.flows) - n.left, Partial: n.left > 0,
 		Timeouts: n.Timeouts, Moves: n.Moves, QueueP99: n.found.percentile(0.99), Flows: make([]FlowResult, 0, len(n.flows)), FlowsInAll: len(n.flows),
 	}
 	var slow []sized

@@ -14,8 +14,9 @@ const Format = "csig.scenario/v1"
 const (
 	maxHosts   = 100_000
 	maxFlows   = 1_000_000
-	flowMemory = 500 // bytes that a flow takes, about
-	linkMemory = 300 // and a link
+	flowMemory = 1000 // bytes that a flow takes with its control and result, at most
+	linkMemory = 400
+	hostMemory = 50_000 // of what is on its way
 )
 
 // Scenario is a file of csig simulate.
@@ -28,6 +29,7 @@ type Scenario struct {
 	Recovery  Recovery   `key:"recovery,flow" doc:"How what is lost is sent again."`
 	Control   Control    `key:"control,flow" doc:"The congestion control of all flows."`
 	CSIG      *CSIG      `key:"csig" doc:"How the network carries CSIG; without it no switch knows tags."`
+	Mode      string     `key:"mode" words:"packet flow" default:"packet" doc:"packet: packet by packet. flow: without packets and queues, each flow has its max-min fair share."`
 	Paths     Paths      `key:"paths,flow" doc:"How flows are given one of the shortest paths."`
 	Flows     []Flows    `key:"flows" doc:"Who sends what to whom."`
 	Workloads []Workload `key:"workloads" doc:"Flows of a pattern."`
@@ -206,7 +208,8 @@ func (s *Scenario) count() (n int) {
 
 // Memory is about what the simulation takes, in bytes.
 func (s *Scenario) Memory() uint64 {
-	return uint64(s.count())*flowMemory + uint64(len(s.Topology.graph.cables))*2*linkMemory
+	g := s.Topology.graph
+	return uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(g.hosts)*hostMemory
 }
 
 // hopBytes are the bytes of telemetry a hop (draft-ietf-info-hpcc §3).

@@ -41,6 +41,7 @@ func New(s *Scenario) (*Simulation, error) {
 		}
 	})
 	n.pintT = m.rtt
+	n.flows, n.order = make([]flow, 0, s.count()), make([]int32, 0, s.count())
 	n.picker, n.plb = newPicker(m, &s.Paths), s.Paths.Choice == "plb"
 	s.flows(func(w wanted) {
 		id := m.add(flow{from: w.from, to: w.to, group: w.group, size: w.size, begins: w.at, waits: w.after > 0})
@@ -49,6 +50,9 @@ func New(s *Scenario) (*Simulation, error) {
 		}
 	})
 	n.sort()
+	if s.Mode == "flow" {
+		n.fluid = newFluid(m)
+	}
 	n.patience = max(patience*m.rtt, 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
 }
