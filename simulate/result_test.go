@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -176,7 +177,7 @@ func TestPicture(t *testing.T) {
 	}
 	d := xml.NewDecoder(strings.NewReader(svg.String()))
 	for {
-		if _, err := d.Token(); err == io.EOF {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
