@@ -91,16 +91,20 @@ func (c *counter) counting() (*ebpf.Program, error) {
 		asm.Instructions{asm.LoadMem(asm.R7, asm.R6, skbVLANPresent, asm.Word), asm.JEq.Imm(asm.R7, 0, "out"), asm.Mov.Imm(asm.R7, 1)}, c.add(tagged))
 }
 
-// pushing gives what leaves a tag; where only those that have one are to have it, another one.
-func (c *counter) pushing(again bool) (*ebpf.Program, error) {
+// pushing gives what leaves a tag: of an arm with csig another one where there is one.
+func (c *counter) pushing(arm int) (*ebpf.Program, error) {
 	begin := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
-	if again {
+	if arm == tagsReflected {
 		begin = append(begin, asm.LoadMem(asm.R7, asm.R6, skbVLANPresent, asm.Word), asm.JEq.Imm(asm.R7, 0, "out"),
 			asm.Mov.Reg(asm.R1, asm.R6), asm.FnSkbVlanPop.Call())
 	}
 	const tpid = 0xa888 // 0x88a8 as on the wire
-	return program("push", begin, lookup(c.tci, 0), asm.Instructions{
-		asm.LoadMem(asm.R3, asm.R0, 0, asm.Word), asm.Mov.Imm(asm.R2, tpid), asm.Mov.Reg(asm.R1, asm.R6), asm.FnSkbVlanPush.Call(),
+	tag := asm.Instructions{asm.LoadMem(asm.R3, asm.R0, 0, asm.Word)}
+	if arm == tagsDiffer {
+		tag = append(tag, asm.Add.Imm(asm.R3, 1<<7), asm.And.Imm(asm.R3, 0xfff), asm.StoreMem(asm.R0, 0, asm.R3, asm.Word))
+	}
+	return program("push", begin, lookup(c.tci, 0), tag, asm.Instructions{
+		asm.Mov.Imm(asm.R2, tpid), asm.Mov.Reg(asm.R1, asm.R6), asm.FnSkbVlanPush.Call(),
 	})
 }
 
@@ -134,6 +138,15 @@ func (b *bed) prepare(arm int) (stop func() error, err error) {
 			stops = append(stops, end)
 		}
 	}
+	if arm == tagsDiffer {
+		segments := func(most string) error {
+			return b.hosts[0].Command("ip", "link", "set", "dev", "eth0", "gso_max_segs", most).Run()
+		}
+		if err := segments("1"); err != nil {
+			return stop, err
+		}
+		stops = append(stops, func() error { return segments("65535") })
+	}
 	attach := func(nic *fabric.Port, at ebpf.AttachType, anchor link.Anchor, make func() (*ebpf.Program, error)) {
 		if err != nil {
 			return
@@ -153,12 +166,12 @@ func (b *bed) prepare(arm int) (stop func() error, err error) {
 	}
 	attach(b.nics[1], ebpf.AttachTCXIngress, link.Head(), b.counts.counting)
 	if arm >= tagsAlone {
-		attach(b.nics[0], ebpf.AttachTCXEgress, link.Tail(), func() (*ebpf.Program, error) { return b.counts.pushing(arm == tagsReflected) })
+		attach(b.nics[0], ebpf.AttachTCXEgress, link.Tail(), func() (*ebpf.Program, error) { return b.counts.pushing(arm) })
 	}
-	if arm == tagsAlone {
+	if arm == tagsAlone || arm == tagsDiffer {
 		attach(b.nics[1], ebpf.AttachTCXIngress, link.Tail(), popping)
 	}
-	if err != nil || arm < tagsAlone {
+	if err != nil || arm < tagsAlone || arm == tagsDiffer {
 		return stop, err
 	}
 	quit := make(chan struct{})
