@@ -38,6 +38,7 @@ type tcpBed struct {
 	t      *testing.T
 	dir    string
 	text   string // the fleet file
+	nic    string // that connections use, by its name
 	h1, h2 *tcpHost
 	s1, s2 *fabric.Node
 	s3     *fabric.Node // nil: there are two
@@ -62,7 +63,7 @@ func newTCPBed(t *testing.T) *tcpBed { return newSlowTCPBed(t, 0) }
 // newSlowTCPBed has frames between the last switch and its host take a time each way, and a third switch where it is one.
 func newSlowTCPBed(t *testing.T, delay time.Duration) *tcpBed {
 	t.Helper()
-	b := &tcpBed{Fabric: newFabric(t), t: t, dir: t.TempDir()}
+	b := &tcpBed{Fabric: newFabric(t), t: t, dir: t.TempDir(), nic: "eth0"}
 	must := func(n *fabric.Node, err error) *fabric.Node {
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +193,7 @@ func (b *tcpBed) startSwitches() {
 func (b *tcpBed) file(h *tcpHost) string {
 	b.t.Helper()
 	file := filepath.Join(b.dir, h.name+".yaml")
-	writeFile(b.t, file, []byte(strings.Replace(b.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: eth0,", 1)))
+	writeFile(b.t, file, []byte(strings.Replace(b.text, "{name: "+h.name+",", "{name: "+h.name+", local: true, interface: "+b.nic+",", 1)))
 	return file
 }
 

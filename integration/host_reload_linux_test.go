@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,6 +245,7 @@ func TestHostTCPPinned(t *testing.T) {
 		return s.Flows[0].Tags
 	}
 	tags := tagged("the connection has tags", 0)
+	name := b.await(b.h1, "its control has a name", func(s *tcp.Status) bool { return s.Control.Name != "" }).Control.Name
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		_ = b.h1.run.cmd.Process.Signal(sig)
 		<-b.h1.run.ended
@@ -254,6 +256,11 @@ func TestHostTCPPinned(t *testing.T) {
 		if n := there(); n != 3 {
 			t.Errorf("after %v %d programs are there", sig, n)
 		}
+		beside := b.dialUnder(b.h1, "10.0.0.2:5201", "reno").(*net.TCPConn)
+		if err := choose(beside, name); err != nil {
+			t.Errorf("after %v its congestion control is not there: %v", sig, err)
+		}
+		beside.Close()
 		b.start(b.h1)
 		if n := there(); n != 3 {
 			t.Errorf("after the start behind %v %d programs are there", sig, n)
@@ -266,6 +273,9 @@ func TestHostTCPPinned(t *testing.T) {
 	tagged("the connection has tags after a reload", tags)
 	if tagged, untagged := untaggedAfter(at2(), at1(), 5201); untagged > 0 || tagged == 0 {
 		t.Errorf("%d segments have a tag, and then %d none", tagged, untagged)
+	}
+	if s := b.await(b.h1, "it answers", func(*tcp.Status) bool { return true }); s.Control.Counts.Refused > 0 || s.Control.Trouble != "" {
+		t.Errorf("%+v", s.Control)
 	}
 	// A part of what was left is removed.
 	_ = b.h1.run.cmd.Process.Signal(syscall.SIGTERM)

@@ -3,9 +3,12 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -117,8 +120,21 @@ func (c *control) share(cfg *Config, spec *ebpf.CollectionSpec, opts *ebpf.Colle
 	return nil
 }
 
-// register has connections be given to the control.
-func (c *control) register() (err error) {
+// register has connections be given to the control, in place of the one that a csig host run has left under a name; "": of none.
+func (c *control) register(pin string) (err error) {
+	if pin != "" {
+		switch c.link, err = link.LoadPinnedLink(pin, nil); {
+		case err == nil:
+			if err = replaceStructOps(c.link, c.CsigControl); err == nil {
+				return nil
+			}
+			if err = errors.Join(c.link.Unpin(), c.link.Close()); err != nil { // that of another build
+				return fmt.Errorf("%s: %w", pin, err)
+			}
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s: %w", pin, err)
+		}
+	}
 	c.link, err = link.AttachStructOps(link.StructOpsOptions{Map: c.CsigControl})
 	if errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("another csig host run of this network namespace has a congestion control, or has ended a moment ago: %w", err)
@@ -126,10 +142,29 @@ func (c *control) register() (err error) {
 	if err != nil {
 		return fmt.Errorf("register the congestion control: %w", err)
 	}
+	if pin != "" {
+		if err := c.link.Pin(pin); err != nil {
+			return fmt.Errorf("--pin: %w", err)
+		}
+	}
 	return nil
 }
 
-// close ends the control for connections to come. Those that are under it are given back as soon as no signals come.
+// replaceStructOps is BPF_LINK_UPDATE with a map, which cilium/ebpf has for programs alone.
+func replaceStructOps(l link.Link, m *ebpf.Map) error {
+	has, ok := l.(interface{ FD() int })
+	if !ok {
+		return errors.New("the link has no file")
+	}
+	attr := struct{ link, to, flags, from uint32 }{link: uint32(has.FD()), to: uint32(m.FD())}
+	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_UPDATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno != 0 {
+		return os.NewSyscallError("bpf", errno)
+	}
+	return nil
+}
+
+// close ends the control for connections to come, unless it has a name. Those that are under it are given back as soon as no signals come.
 func (c *control) close() error {
 	if c == nil {
 		return nil

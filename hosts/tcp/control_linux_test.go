@@ -24,7 +24,7 @@ func TestControlLoads(t *testing.T) {
 		}
 		t.Fatal(p.unloaded)
 	}
-	if err := p.control.register(); err != nil {
+	if err := p.control.register(""); err != nil {
 		t.Fatal(err)
 	}
 	again, err := cfg.controlAfter(nil)
@@ -32,7 +32,7 @@ func TestControlLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.close()
-	if err := again.register(); !errors.Is(err, unix.EEXIST) {
+	if err := again.register(""); !errors.Is(err, unix.EEXIST) {
 		t.Errorf("a second one: %v", err)
 	}
 }

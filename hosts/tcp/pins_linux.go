@@ -16,6 +16,9 @@ import (
 // csig host run ends.
 var linkNames = []string{"link_reflect", "link_insert", "link_strip"}
 
+// controlLink is the name of the congestion control's link there.
+const controlLink = "link_control"
+
 // openPins are the links and maps that a csig host run has left in a directory; nil: none, or a part of them, which is removed.
 // What it returns has no programs.
 func openPins(dir string) (*programs, error) {
@@ -47,7 +50,7 @@ func openPins(dir string) (*programs, error) {
 			err = errors.Join(err, failed)
 		}
 	}
-	for _, name := range linkNames {
+	for _, name := range append([]string{controlLink}, linkNames...) {
 		if failed := os.Remove(filepath.Join(dir, name)); !errors.Is(failed, fs.ErrNotExist) {
 			err = errors.Join(err, failed)
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -223,12 +224,22 @@ func (r *running) atInterface(index int) (err error) {
 // registerControl has connections be given to csig's control, where the fleet file wants it; else they stay with the
 // system's.
 func (r *running) registerControl() {
-	if !r.cfg.wantsControl() || r.programs.control != nil && r.programs.control.link != nil {
+	pin := ""
+	if r.programs.pins != "" {
+		pin = filepath.Join(r.programs.pins, controlLink)
+	}
+	switch {
+	case !r.cfg.wantsControl():
+		if pin != "" {
+			_ = os.Remove(pin) // of a fleet file before this one
+		}
+		return
+	case r.programs.control != nil && r.programs.control.link != nil:
 		return
 	}
 	err := r.programs.unloaded
 	if err == nil {
-		err = r.programs.control.register()
+		err = r.programs.control.register(pin)
 	}
 	switch {
 	case err == nil:
