@@ -327,6 +327,7 @@ type tcpPacket struct {
 	frame    []byte
 	csig     []byte // the option behind kind and length, nil where there is none
 	own      []byte // the same of kind 200
+	accurate bool   // there is an option of Accurate ECN
 	options  int    // bytes of all
 }
 
@@ -366,6 +367,8 @@ func decode(f []byte) (p tcpPacket, ok bool) {
 			return p, false
 		case o[0] == 253 && o[1] >= 4 && binary.BigEndian.Uint16(o[2:]) == 0xc516:
 			p.csig = slices.Clone(o[2:o[1]])
+		case o[0] == 172 || o[0] == 174:
+			p.accurate = true
 		case o[0] == 200:
 			p.own = slices.Clone(o[2:o[1]])
 		}
