@@ -21,7 +21,7 @@ type TCP struct {
 	Tag    string   `key:"tag" is:"share" default:"all" doc:"Which frames have a tag while the peer reflects them: all, or one in so many, as 1/8."`
 	Option uint8    `key:"option" range:"35 254" default:"253" hint:"253, unless the domain has a kind of its own" doc:"The kind of the TCP option that reflects tags, the same on all hosts; 253 unless given."`
 
-	EWMA   string `key:"ewma" is:"share" hash:"late" doc:"The weight of the newest tag in a moving average of what a connection's tags show as left, e.g. 1/8; no average unless given."`
+	EWMA string `key:"ewma" is:"share" hash:"late" doc:"The weight of the newest tag in a moving average of what a connection's tags show as left, e.g. 1/8; no average unless given."`
 
 	Control string `key:"control" words:"native csig" hash:"late" doc:"csig: while the signal comes, csig's congestion control has a connection; native unless given, the system's own always."` // "" is native
 	Jump    string `key:"jump" is:"share" hash:"late" doc:"With control: csig, the share of what the signal leaves that a connection takes at its start and after it was idle; 1/8 unless given."`
