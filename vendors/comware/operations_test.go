@@ -3,6 +3,7 @@ package comware
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -27,7 +28,10 @@ func TestOperations(t *testing.T) {
 				}, End: healthy},
 				{Name: "another user takes the policy from the port", Begin: func() { b.Type("interface "+xge1, "undo qos apply policy outbound") }},
 				{Name: "the record is gone", Begin: func() { b.Type("undo traffic behavior csig-setup-9900-5-c-i") }},
-				{Name: "all sessions end", Begin: b.server.Cut},
+				{Name: "all sessions end", Begin: func() {
+					b.server.Cut()
+					synctest.Wait() // csig has seen it
+				}},
 			},
 		})
 	})

@@ -3,6 +3,7 @@ package eos
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -27,7 +28,10 @@ func TestOperations(t *testing.T) {
 				}, End: healthy},
 				{Name: "another user takes the TPID from the port", Begin: func() { b.Type("interface "+ports[1], "no switchport dot1q ethertype") }},
 				{Name: "the record is gone", Begin: func() { b.Type("no mac access-list csig-setup-9900-draft-00-5-c") }},
-				{Name: "all sessions end", Begin: b.server.Cut},
+				{Name: "all sessions end", Begin: func() {
+					b.server.Cut()
+					synctest.Wait() // csig has seen it
+				}},
 			},
 		})
 	})

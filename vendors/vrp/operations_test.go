@@ -3,6 +3,7 @@ package vrp
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
@@ -29,7 +30,10 @@ func TestOperations(t *testing.T) {
 					b.Type("interface "+b.p1, "undo traffic-policy csig-"+b.p1+" outbound")
 				}},
 				{Name: "the record is gone", Begin: func() { b.Type("undo traffic behavior csig-setup-9100-5-c-o") }},
-				{Name: "all sessions end", Begin: b.server.Cut},
+				{Name: "all sessions end", Begin: func() {
+					b.server.Cut()
+					synctest.Wait() // csig has seen it
+				}},
 			},
 		})
 	})

@@ -86,6 +86,19 @@ func (s *Memory) dumpGroups() string {
 	return strings.Join(lines, "")
 }
 
+// Text is a message from csig: a change of a flow as dump-flows prints flows, any other by its bytes.
+func (s *Memory) Text(m Message) string {
+	body := m[headerLen:]
+	if m.Type() == TypeFlowMod && len(body) >= flowModBody+8 && int(body[17]) < len(flowCommands) {
+		if f, _, bad := s.readFlow(body); !bad {
+			return flowCommands[body[17]] + strings.TrimSuffix(f.text(), "\n")
+		}
+	}
+	return fmt.Sprintf("message %d: %x", m.Type(), body)
+}
+
+var flowCommands = [...]string{"add", "modify", "modify-strict", "delete", "delete-strict"}
+
 // text is a flow as dump-flows --no-stats prints it.
 func (f *memoryFlow) text() string {
 	var b strings.Builder
