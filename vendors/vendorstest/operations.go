@@ -28,6 +28,9 @@ type Walk struct {
 	// Sent takes what was sent to the device since it was last called, in the device's own words.
 	Sent func() []string
 
+	// Later has the driver's clock go on; nil: time.Sleep.
+	Later func(time.Duration)
+
 	// Faults are what goes wrong, one after the other in the walk.
 	Faults []Fault
 }
@@ -51,6 +54,10 @@ const (
 func Operations(t *testing.T, w *Walk) {
 	t.Helper()
 	var out strings.Builder
+	later := w.Later
+	if later == nil {
+		later = time.Sleep
+	}
 	d := w.Open()
 	w.Sent()
 	tokens := map[string]string{}
@@ -97,14 +104,14 @@ func Operations(t *testing.T, w *Walk) {
 			result += ", repaired: " + strings.TrimSpace(r.Port+" "+r.Object)
 		}
 		note("update to"+text+what, result, err)
-		time.Sleep(time.Second)
+		later(time.Second)
 	}
 	for i := range w.Faults {
 		f := &w.Faults[i]
 		for n := range stepsApart {
 			step("")
 			if n == pauseStep {
-				time.Sleep(pause)
+				later(pause)
 			}
 		}
 		f.Begin()
