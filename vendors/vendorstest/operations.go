@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,32 @@ type Fault struct {
 	Name  string
 	Begin func() // before the update
 	End   func() // behind it; nil: nothing
+}
+
+// Changed is the Sent of a device that shows what it has, and not what was sent to it: the lines that are gone, and those that came.
+func Changed(has func() []string) func() []string {
+	var was []string
+	return func() (out []string) {
+		is := has()
+		count := map[string]int{}
+		for _, line := range was {
+			count[line]--
+		}
+		for _, line := range is {
+			count[line]++
+		}
+		for line, n := range count {
+			for ; n < 0; n++ {
+				out = append(out, "- "+line)
+			}
+			for ; n > 0; n-- {
+				out = append(out, "+ "+line)
+			}
+		}
+		was = is
+		slices.Sort(out)
+		return out
+	}
 }
 
 const (
