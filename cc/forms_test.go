@@ -72,6 +72,18 @@ func TestNewINT(t *testing.T) {
 	if want := c.Initial * (1 - c.Eta) / 2; !near(h.AI, want) {
 		t.Errorf("with another flow W_ai is %v, not %v", h.AI, want)
 	}
+	for i := range int64(5) { // and each is counted once, in the first T too
+		NewHPCCReceiver(c, peers).Data(&Event{Now: 40*us + i, Path: hops(1, 0, 0, 9*us)})
+		h.Data(&Event{Now: 40*us + i, Path: hops(1, 0, 0, 9*us)})
+	}
+	first, alone := new(Peers), NewHPCCReceiver(c, nil)
+	alone.peers = first
+	for i := range int64(3) {
+		alone.Data(&Event{Now: i, Path: hops(1, 0, 0, 0)})
+	}
+	if peers.now != 6 || first.now != 1 {
+		t.Errorf("six flows are %d, one is %d", peers.now, first.now)
+	}
 	var o Output
 	h.On(&Event{Kind: Acked, Window: 5000}, &o)
 	h.On(&Event{Kind: Acked}, &o)

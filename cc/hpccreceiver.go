@@ -12,7 +12,7 @@ type Peers struct {
 type HPCCReceiver struct {
 	HPCC
 	peers   *Peers
-	epoch   uint64 // in which it was counted
+	epoch   uint64 // behind the one in which it was counted
 	updated int64  // Figure 8, lastUpdateTime
 	allowed float64
 	fair    float64 // W_init·(1−η), which is shared by the flows of the last link
@@ -64,8 +64,8 @@ func (h *HPCCReceiver) count(now int64) {
 		p.began = now
 		p.epoch++
 	}
-	if h.epoch != p.epoch || p.epoch == 0 {
-		h.epoch = p.epoch
+	if h.epoch != p.epoch+1 { // 0: it never was
+		h.epoch = p.epoch + 1
 		p.now++
 	}
 }

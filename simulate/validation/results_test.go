@@ -15,7 +15,7 @@ import (
 //
 // Form: HPCC by rate, η 99 %, maxStage 0, and what their run.py has for 100 Gbit/s: RATE_AI 40 Mbit/s, MIN_RATE 1 Gbit/s, 32 MB of buffer,
 // PFC; DCQCN+w: marks from 400 to 1,600 kB with a chance of 20 %, RATE_AI 20 and RATE_HAI 200 Mbit/s; DCTCP by rate: marks from 300 kB on,
-// 615 Mbit/s a round trip. A packet has 1,000 bytes, 48 of headers, and 42 (INT) or 2 (PINT) of telemetry. T is that of the longest
+// 615 Mbit/s a round trip. Telemetry is in units of 128 and 80 bytes, of which run.py has four at 100 Gbit/s. A packet has 1,000 bytes, 48 of headers, and 42 (INT) or 2 (PINT) of telemetry. T is that of the longest
 // path, 12 cables of 1 µs and 1,000 bytes sent over six.
 //
 // Load is payload alone: each host begins flows by chance (Poisson) to any other one, so that they are that part of its link.
