@@ -18,7 +18,8 @@ type DCQCNConfig struct {
 	Window   float64 // bytes at line rate, which follow the rate (DCQCN+w of the HPCC paper); 0: no window
 }
 
-// DefaultDCQCN are the parameters of the paper (§6; timers of 55 and 50 µs, a byte counter of 10 MB, g 1/256, F 5).
+// DefaultDCQCN are the parameters of the paper: timers of 55 and 50 µs, a byte counter of 10 MB, g 1/256, F 5, R_AI 40 Mbit/s. R_HAI
+// and the least rate are ours.
 func DefaultDCQCN(rate uint64) DCQCNConfig {
 	r := float64(rate)
 	return DCQCNConfig{

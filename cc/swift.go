@@ -30,7 +30,8 @@ type SwiftConfig struct {
 	Jump  bool    // §8.1.3: a flow that begins has what min(ABW) leaves
 }
 
-// DefaultSwift is Swift for a path whose round trip is t, at a rate.
+// DefaultSwift is Swift for a path whose round trip is t, at a rate. The target, a quarter of t above it, what flow scaling adds, and
+// bounds of the window are ours, as they depend on the fabric.
 func DefaultSwift(rate uint64, t int64, mss int) SwiftConfig {
 	bdp := float64(rate) / 8 * float64(t) / Second / float64(mss)
 	return SwiftConfig{
@@ -210,8 +211,8 @@ type PoseidonConfig struct {
 	T       int64
 }
 
-// DefaultPoseidon is Poseidon for a path whose round trip is t. The paper has p = 40 µs and m = 0.25 for its fabric; both k and
-// the bounds of the ratio are ours.
+// DefaultPoseidon is Poseidon for a path whose round trip is t. Its parameters depend on the fabric: p, k, m and the bounds of the ratio
+// are ours.
 func DefaultPoseidon(rate uint64, t int64, mss int) PoseidonConfig {
 	bdp := float64(rate) / 8 * float64(t) / Second / float64(mss)
 	return PoseidonConfig{
