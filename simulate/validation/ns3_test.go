@@ -27,6 +27,21 @@ var ns3Star = []oracle{
 	}},
 }
 
+// onCSIG are PINT's figures beside those of HPCC++ on native CSIG with fine quanta (wide tags), max(qlen/B) and a Δt of a quarter
+// of a round trip: what the two tell is much alike. maxStage is 0, and W_ai that of 50 Mbit/s.
+var onCSIG = []oracle{
+	{source: "ns-3 HPCC, PINT", name: "HPCC++ on CSIG, by window: a flow of 2 MB alone", unit: "ms", want: []float64{0.179702}, within: 0.05, measure: csigTimes(1)},
+	{source: "ns-3 HPCC, PINT", name: "HPCC++ on CSIG, by window: 15 flows, last", unit: "ms", want: []float64{2.692}, within: 0.05, measure: csigTimes(15)},
+}
+
+func csigTimes(flows int) func(t *testing.T) []float64 {
+	return func(t *testing.T) []float64 {
+		_, last := took(run(t, fmt.Sprintf("topology: {star: {hosts: 16, rate: 100G, delay: 1us}}\npackets: {ack: 60}\ncsig: {tag: wide, switches: [{kind: native, interval: 1us}]}\n"+
+			"control: {kind: hpcc-csig, delay: queue, rtt: 4160ns, max_stage: 0}\nflows: [{from: 0-%d, to: 15, size: 2M}]\n", flows-1)))
+		return []float64{last}
+	}
+}
+
 // pint is pintTimes, which run once.
 func pint(t *testing.T) (first, last, deviation float64) {
 	pintOnce.Do(func() { pintFirst, pintLast, pintDeviation = pintTimes(t) })

@@ -126,7 +126,7 @@ func took(r *simulate.Result) (first, last float64) {
 }
 
 // quick are the oracles that take seconds.
-var quick = slices.Concat(closedForms, drafts, ns3Star, htsim, twin)
+var quick = slices.Concat(closedForms, drafts, ns3Star, onCSIG, htsim, twin)
 
 var results = flag.Bool("results", false, "the whole of the HPCC authors' results page, and nothing else: it takes hours")
 
