@@ -274,15 +274,17 @@ func (m Mapping) File() string { return m.r.src.name }
 // mapping, "".
 func (m Mapping) Wrong(key, hint, format string, args ...any) {
 	at := m.node
-	if key != "" {
-		at = m.values[key].key
+	if e, there := m.values[key]; there {
+		at = e.key
 	}
 	m.r.errorf(at, hint, "%s: %s", m.what, fmt.Sprintf(format, args...))
 }
 
-// WrongValue is Wrong at the value of a key that has one.
+// WrongValue is Wrong at the value of a key; where it has none, that has been reported.
 func (m Mapping) WrongValue(key, hint, format string, args ...any) {
-	m.r.errorf(m.get(key), hint, "%s: %s", m.what, fmt.Sprintf(format, args...))
+	if at := m.get(key); at != nil {
+		m.r.errorf(at, hint, "%s: %s", m.what, fmt.Sprintf(format, args...))
+	}
 }
 
 // list reads a sequence's values.

@@ -4,6 +4,7 @@ import (
 	"github.com/csig-agent/csig/cc"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // What a port does with CSIG tags.
@@ -56,7 +57,8 @@ type csigPort struct {
 	s        [counted]uint32 // that is in force
 	at       int64           // the end of the window that it is of
 	dampers  [counted]*counters.Damper
-	pending  []reading // of a software port: those that are not in force yet, in a ring
+	rules    vlanrules.Result // where operations take time
+	pending  []reading        // of a software port: those that are not in force yet, in a ring
 }
 
 // reading is what an agent has read.
@@ -68,10 +70,14 @@ type reading struct {
 // swAgent is the agent of a switch.
 type swAgent struct {
 	ports    []int32 // links
-	interval int64   // ps between two readings
-	late     int64   // from what a reading shows until its rules are in force
-	dies     int64   // 0: it does not
-	lease    int64   // of the rules; 0: they stay
+	interval int64   // ps between two readings, where rules are written in less
+	age      int64   // of what a reading shows
+	update   int64   // how long rules are written, and each operation on a table beside it
+	each     int64
+	compiler *vlanrules.Compiler // nil: operations take no time
+	before   int64               // the reading before
+	dies     int64               // 0: it does not
+	lease    int64               // of the rules; 0: they stay
 	then     portKind
 	read     int   // readings so far
 	written  int   // of them are in force
@@ -229,18 +235,35 @@ func (n *Network) readCounters(id int32) {
 		}
 		return
 	}
+	operations := 0
+	window := n.now - a.before
+	a.before = n.now
 	for _, port := range a.ports {
 		p, l := &n.csigPorts[port], &n.links[port]
-		abw, abwc := available(l.rate, l.bytes-p.begin, a.interval)
+		abw, abwc := available(l.rate, l.bytes-p.begin, window)
 		p.begin = l.bytes
 		r := &p.pending[a.read%len(p.pending)]
 		r.at = n.now
 		r.s[quantize.MinABW] = n.damp(p.dampers[quantize.MinABW], quantize.MinABW, abw)
 		r.s[quantize.MinABWC] = n.damp(p.dampers[quantize.MinABWC], quantize.MinABWC, abwc)
+		if a.compiler != nil {
+			operations += p.compile(a.compiler, r)
+		}
 	}
 	a.read++
-	n.heap.push(n.now+a.late, writes, id)
-	n.heap.push(n.now+a.interval, reads, id)
+	writing := a.update + int64(operations)*a.each
+	n.heap.push(n.now+a.age+writing, writes, id)
+	n.heap.push(n.now+max((writing+a.interval-1)/a.interval, 1)*a.interval, reads, id)
+}
+
+// compile is how many operations lead from a port's table to that of a reading.
+func (p *csigPort) compile(c *vlanrules.Compiler, r *reading) int {
+	want := [counted]vlanrules.Intent{}
+	for t := range want {
+		want[t] = vlanrules.Intent{Signal: quantize.Signal(t), Action: vlanrules.Update, S: uint8(r.s[t]), LM: p.lm}
+	}
+	c.Compile(&p.rules, p.rules.Table, want[:])
+	return len(p.rules.Ops)
 }
 
 func (n *Network) damp(d *counters.Damper, t quantize.Signal, v uint64) uint32 {

@@ -133,6 +133,33 @@ func TestSoftwareSignal(t *testing.T) {
 	}
 }
 
+// TestOperationsTakeTime: rules are in force after as many operations as csig's compiler has for the change, and a port whose bucket
+// stays needs none.
+func TestOperationsTakeTime(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 100G, delay: 1us}}\nflows: [{from: 0, to: 3, size: 50M, at: 10ms}, {from: 1, to: 3, size: 10M}]\n" +
+		"csig: {switches: [{kind: software, interval: 1ms%s}]}\n"
+	abw, _ := quantize.Preset(quantize.MinABW, "log-100G")
+	shown := func(more string) (at, age int64) {
+		a := signalsOf(t, fmt.Sprintf(text, more), cc.AskSignal(quantize.MinABW), 50e9, 2e9)[1]
+		for i, s := range a.got {
+			if a.at[i] > 5*ms && a.at[i] < 10*ms {
+				age = max(age, s.Age)
+			}
+			if at == 0 && a.at[i] > 10*ms && abw.Bucket(s.Low) <= abw.Bucket(100e9-52e9) {
+				at = a.at[i]
+			}
+		}
+		return at, age
+	}
+	plain, _ := shown("")
+	by, quiet := shown(", operation: 1ms, table: range")
+	many, _ := shown(", operation: 1ms, table: ternary")
+	if plain == 0 || by < plain+ms || many <= by || quiet > 2*ms+us {
+		t.Errorf("the load is shown at %d ps, at %d with operations on ranges, at %d on values and masks; while nothing changes signals are %d ps old", plain, by, many, quiet)
+	}
+}
+
 // TestDeadAgent: with a lease the ports of a dead agent fall back, without one the last rules stay.
 func TestDeadAgent(t *testing.T) {
 	t.Parallel()
@@ -142,7 +169,7 @@ func TestDeadAgent(t *testing.T) {
 		"conservative, lease: 2ms": "true 0 125",
 		"strip, lease: 2ms":        "false 0 0",
 		"passthrough, lease: 2ms":  "false 0 0",
-		"frozen":                   "true 45000000000 7",
+		"frozen":                   "true 45000000000 8",
 	} {
 		a := signalsOf(t, fmt.Sprintf(text, stale), cc.AskSignal(quantize.MinABW), 50e9, 2e9)[1]
 		before, after := "", ""
@@ -153,7 +180,7 @@ func TestDeadAgent(t *testing.T) {
 			}
 			after = text
 		}
-		if before != "true 45000000000 7" || after != want {
+		if before != "true 45000000000 8" || after != want {
 			t.Errorf("%s: %s within the lease, %s after it; want %s", stale, before, after, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
+	"github.com/csig-agent/csig/vlanrules"
 )
 
 // CSIG is how the network carries CSIG.
@@ -31,7 +32,9 @@ type CSIGSwitches struct {
 	Names    string        `key:"names" is:"word" default:"*" doc:"Which ones, as leaf0, or leaf* for all that begin so."`
 	Kind     string        `key:"kind,need" words:"native software none strip" doc:"native: in hardware. software: by rules that csig writes. none: tags pass unchanged. strip: they are taken out."`
 	Interval time.Duration `key:"interval" range:"1us 1h" doc:"The window Δt that available bandwidth is of: 128us of native unless given, 100ms of software."`
-	Update   time.Duration `key:"update" range:"0s 1h" doc:"Of software: how long from a reading until its rules are in force. The next reading comes after it."`
+	Update   time.Duration `key:"update" range:"0s 1h" doc:"Of software: how long from a reading until its rules are in force. The next reading comes after it, at a whole interval."`
+	Entry    time.Duration `key:"operation" range:"1ns 1s" doc:"Of software: how long each operation on a rule table takes, on top of update: as many as csig's compiler has for the change."`
+	Table    string        `key:"table" words:"range ternary" default:"ternary" doc:"What entries of that table match: ranges of VIDs, or values and masks."`
 	Age      time.Duration `key:"reading_age" range:"0s 1h" doc:"Of software: how old the counters are that a reading shows."`
 	Damping  Damping       `key:"damping,flow" doc:"Of software: holds back a better bucket."`
 	Dies     time.Duration `key:"dies" range:"1ns 1h" doc:"Of software: when the agent dies."`
@@ -69,7 +72,7 @@ func (c *CSIGSwitches) Check(m inventory.Mapping) {
 		m.WrongValue("names", "e.g. leaf*", "%q is no pattern of names", c.Names)
 	}
 	if c.Kind != "software" {
-		for _, key := range []string{"update", "reading_age", "damping", "dies", "stale", "lease"} {
+		for _, key := range []string{"update", "operation", "table", "reading_age", "damping", "dies", "stale", "lease"} {
 			if m.Has(key) {
 				m.Wrong(key, "leave it out, or give kind: software", "it is of software-assisted switches")
 			}
@@ -77,6 +80,9 @@ func (c *CSIGSwitches) Check(m inventory.Mapping) {
 		if m.Has("interval") && c.Kind != "native" {
 			m.Wrong("interval", "leave it out", "a switch of kind %s measures nothing", c.Kind)
 		}
+	}
+	if m.Has("table") && !m.Has("operation") {
+		m.Wrong("table", "e.g. operation: 100us", "it counts where operations take time")
 	}
 	if c.Stale == "frozen" && m.Has("lease") {
 		m.Wrong("lease", "leave it out", "rules that stay have none")
@@ -135,13 +141,15 @@ func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 			interval = cc.Second / 10
 		}
 	}
-	update := c.Update.Nanoseconds() * 1000
-	if kind == software {
-		interval = max(interval, update)
-	}
 	first := max(int64(part*float64(interval)), 1)
 	a := &n.agents[id]
-	a.interval, a.late, a.dies = interval, update+c.Age.Nanoseconds()*1000, c.Dies.Nanoseconds()*1000
+	a.interval, a.age, a.dies = interval, c.Age.Nanoseconds()*1000, c.Dies.Nanoseconds()*1000
+	a.update, a.each = c.Update.Nanoseconds()*1000, c.Entry.Nanoseconds()*1000
+	if a.each > 0 {
+		match := map[string]vlanrules.MatchKind{"range": vlanrules.MatchRange, "ternary": vlanrules.MatchTernary}[c.Table]
+		a.compiler = vlanrules.NewCompiler(vlanrules.Caps{Match: match, MatchPCP: true, Modify: true, Txn: vlanrules.TxnEntry}, quantize.Draft00)
+	}
+	a.before = first - interval
 	if a.then = map[string]portKind{"conservative": isStale, "strip": strips}[c.Stale]; c.Stale != "frozen" {
 		if a.lease = c.Lease.Nanoseconds() * 1000; a.lease == 0 {
 			a.lease = max(3*interval, 3*cc.Second/10)
@@ -153,7 +161,7 @@ func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 			continue
 		}
 		p := &n.csigPorts[i]
-		*p = csigPort{kind: kind, lm: uint16(i % 120), interval: interval, end: first}
+		*p = csigPort{kind: kind, lm: uint16(1 + i%120), interval: interval, end: first}
 		if n.csig.wide {
 			if p.lm = uint16(i); kind == software {
 				p.kind = passes
@@ -164,11 +172,14 @@ func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 			continue
 		}
 		a.ports = append(a.ports, int32(i))
-		p.pending = make([]reading, a.late/interval+1)
+		p.pending = make([]reading, a.age/interval+2)
 		for s := range p.dampers {
 			d := counters.NewDamper(counters.Damping{Hold: c.Damping.Hold, Margin: uint32(c.Damping.Margin) * 10})
 			n.damp(d, quantize.Signal(s), map[bool]uint64{true: l.rate, false: 1e6}[s == int(quantize.MinABW)])
 			p.dampers[s] = d
+		}
+		if a.compiler != nil {
+			p.compile(a.compiler, &reading{s: p.s})
 		}
 	}
 	if len(a.ports) > 0 {

@@ -59,6 +59,8 @@ func (u *fluid) run(until int64) error {
 		case at > until:
 			u.pass(until)
 			return nil
+		case at > maxTime:
+			return fmt.Errorf("%d flows have not ended after 11 days: %s", n.left, n.stuck())
 		}
 		u.pass(at)
 		n.Events++

@@ -18,6 +18,9 @@ const ackSize = 64
 // powerBytes is what PINT takes of a packet.
 const powerBytes = 2
 
+// maxTime bounds what is simulated, in ps: what happens next has to fit 64 bits, too.
+const maxTime = 1e18
+
 // none is no packet, no link, no flow.
 const none = int32(-1)
 
@@ -167,6 +170,8 @@ func (n *Network) Run(until int64) error {
 		case at > until:
 			n.now = until
 			return nil
+		case at > maxTime:
+			return fmt.Errorf("%d flows have not ended after 11 days: %s", n.left, n.stuck())
 		case n.patience > 0 && at-n.moved > n.patience && n.active > 0:
 			return fmt.Errorf("nothing was acknowledged from %v ps to %v ps: %s", n.moved, at, n.stuck())
 		}

@@ -11,17 +11,20 @@ import (
 func (r *Result) WriteSVG(w io.Writer) error {
 	end := max(r.TimeNS/1e6, 1e-6)
 	line := func(name, color string, of func(s *Sample) float64) chart.Series {
-		run := []chart.XY{}
+		series := chart.Series{Name: name, Color: color, Size: 1.5}
+		var run []chart.XY
 		before := 0.0
-		for i := range r.Samples { // a value is of the time before it
-			s := &r.Samples[i]
-			run = append(run, chart.XY{X: before, Y: of(s)})
-			before = s.TimeNS / 1e6
+		for i := range r.Samples { // a value is of the time before it; one below 0 is none
+			y, at := of(&r.Samples[i]), r.Samples[i].TimeNS/1e6
+			if y >= 0 {
+				run = append(run, chart.XY{X: before, Y: y}, chart.XY{X: at, Y: y})
+			}
+			if len(run) > 0 && (y < 0 || i == len(r.Samples)-1) {
+				series.Runs, run = append(series.Runs, run), nil
+			}
+			before = at
 		}
-		if len(run) > 0 {
-			run = append(run, chart.XY{X: before, Y: run[len(run)-1].Y})
-		}
-		return chart.Series{Name: name, Color: color, Runs: [][]chart.XY{run}, Size: 1.5}
+		return series
 	}
 	queue, flows := 1.0, 1.0
 	for i := range r.Samples {
@@ -48,7 +51,12 @@ func (r *Result) WriteSVG(w io.Writer) error {
 		chart.Panel{Title: "Shares", X: "ms", Y: "%", MaxX: end, MaxY: 105, Series: []chart.Series{
 			line("links to hosts, used", chart.Colors[0], func(s *Sample) float64 { return 100 * s.Hosts }),
 			line("unclaimed, of paths", chart.Colors[1], func(s *Sample) float64 { return 100 * s.Unclaimed }),
-			line("Jain's index", chart.Colors[2], func(s *Sample) float64 { return 100 * s.Jain }),
+			line("Jain's index", chart.Colors[2], func(s *Sample) float64 {
+				if s.Jain == 0 {
+					return -1
+				}
+				return 100 * s.Jain
+			}),
 		}},
 		chart.Panel{Title: "Slowdown", X: "log10 of the bytes of a flow, at most", Y: "slowdown", MaxX: size, MinY: 0.9, MaxY: max(10, slow*1.1), Series: named})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -107,4 +108,64 @@ func TestPartial(t *testing.T) {
 	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "Partial: ") || !strings.Contains(text.String(), "not ended") {
 		t.Errorf("%s, %v", text.String(), err)
 	}
+}
+
+// TestSlowLinks: times that do not fit the simulation end it with a reason.
+func TestSlowLinks(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1bit/s, delay: 1s}}\nflows: [{from: 0, to: 3, size: 1G}]\npackets: {payload: 65535}\ncontrol: {kind: window, window: 1G}\nmode: "
+	for _, mode := range []string{"packet\n", "flow\n"} {
+		_, err := simulation(t, text+mode).Run(t.Context(), func(int, int) {})
+		if err == nil || !strings.Contains(err.Error(), "host 0 to 3") {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+// TestExamples: each example is a scenario that can run.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	all, err := filepath.Glob("../examples/scenarios/*.yaml")
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := simulation(t, string(text)).network.Run(us); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzScenario: no text has the reader or the simulation panic.
+func FuzzScenario(f *testing.F) {
+	f.Add("format: csig.scenario/v1\n" + tenScenarios[1])
+	f.Add(fat + "csig: {switches: [{kind: software, names: tor*, dies: 1ms}]}\ncontrol: {kind: csig}\n")
+	f.Add(fourSpines + "workloads: [{kind: ring, size: 1M, hosts: 0-3, every: 1ms, for: 3ms}]\npaths: {choice: plb}\nswitches: {ecn: {min: 1k}}\nmode: flow\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "file") { // it would read files of this machine
+			return
+		}
+		s, err := ParseScenario("s.yaml", []byte(text))
+		if err != nil || s.Memory() > 50e6 {
+			return
+		}
+		m, err := New(s)
+		if err != nil {
+			return
+		}
+		ctx, end := context.WithCancel(t.Context())
+		looks := 0
+		if _, err := m.Run(ctx, func(int, int) {
+			if looks++; looks > 3 {
+				end()
+			}
+		}); err != nil && !strings.Contains(err.Error(), "nothing") {
+			t.Error(err)
+		}
+		end()
+	})
 }

@@ -53,7 +53,7 @@ func New(s *Scenario) (*Simulation, error) {
 	if s.Mode == "flow" {
 		n.fluid = newFluid(m)
 	}
-	n.patience = max(patience*m.rtt, 4*n.recovery.timeout<<maxDoubling)
+	n.patience = max(patience*min(m.rtt, maxTime/patience), 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
 }
 

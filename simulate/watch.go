@@ -40,7 +40,7 @@ func (m *mean) value() float64 {
 }
 
 func newWatch(m *Simulation) *watch {
-	w := &watch{m: m, from: m.scenario.Measure.From.Nanoseconds() * 1000, to: math.MaxInt64, every: 10 * m.rtt, before: make([]uint64, len(m.network.links)), first: make([]uint64, len(m.network.links))}
+	w := &watch{m: m, from: m.scenario.Measure.From.Nanoseconds() * 1000, to: math.MaxInt64, every: 10 * min(m.rtt, maxTime/10), before: make([]uint64, len(m.network.links)), first: make([]uint64, len(m.network.links))}
 	if to := m.scenario.Measure.To.Nanoseconds() * 1000; to > 0 {
 		w.to = to
 	}
