@@ -170,16 +170,16 @@ func TestNoAllocations(t *testing.T) { // not in parallel: others' allocations w
 		"control: {kind: dcqcn}\nswitches: {buffer: 1M, pfc: true, ecn: {min: 50k, max: 200k}}\n",
 	} {
 		n := simulationOf(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\n"+flows+more).network
-		if err := n.Run(5 * ms); err != nil {
+		if err := n.Run(ms); err != nil {
 			t.Fatal(err)
 		}
 		events := n.Events
 		allocated := testing.AllocsPerRun(5, func() {
-			if err := n.Run(n.now + ms/2); err != nil {
+			if err := n.Run(n.now + ms/20); err != nil {
 				t.Fatal(err)
 			}
 		})
-		if allocated != 0 || n.Events < events+1000 {
+		if allocated != 0 || n.Events < events+500 {
 			t.Errorf("%s%v allocations in %d events", more, allocated, n.Events-events)
 		}
 	}
@@ -188,7 +188,7 @@ func TestNoAllocations(t *testing.T) { // not in parallel: others' allocations w
 // TestMemory: a scenario takes no more than it says that it takes, and not less than a third of that. It prints what a flow takes.
 func TestMemory(t *testing.T) { // not in parallel: others' memory would count
 	for _, control := range []string{"kind: window, window: 100k", "kind: hpcc", "kind: swift", "kind: cubic"} {
-		s := scenario(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\nworkloads: [{kind: poisson, sizes: rpc, load: 8, for: 10ms}]\ncontrol: {"+control+"}\n")
+		s := scenario(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\nworkloads: [{kind: poisson, sizes: rpc, load: 8, for: 2ms}]\ncontrol: {"+control+"}\n")
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -196,7 +196,7 @@ func TestMemory(t *testing.T) { // not in parallel: others' memory would count
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.network.Run(10 * ms); err != nil {
+		if err := m.network.Run(2 * ms); err != nil {
 			t.Fatal(err)
 		}
 		runtime.GC()

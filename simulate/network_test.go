@@ -92,7 +92,7 @@ func TestOneFlow(t *testing.T) {
 // TestMD1: the mean time that packets wait for a link, whose arrivals are by chance, is that of M/D/1, within 2 %.
 func TestMD1(t *testing.T) {
 	t.Parallel()
-	const load, packets = 0.6, 300_000
+	const load, packets = 0.6, 150_000
 	n := newNetwork(1000, 0, 0, 1)
 	n.switches = make([]switchPort, 1)
 	out := n.addLink(10e9, 0, 0, none)

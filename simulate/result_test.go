@@ -71,15 +71,15 @@ func TestShares(t *testing.T) {
 // TestMeasured: flows of the warm-up and the cool-down do not count, nor does what links carried then.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
-	const text = rack + "{kind: poisson, size: 100k, load: 40, for: 3ms}\nmeasure: "
-	all, some := run(t, text+"{}\n"), run(t, text+"{from: 1ms, to: 2ms}\n")
-	if all.Measured.Flows != len(all.Flows) || some.Measured.FromNS != 1e6 || some.Measured.ToNS != 2e6 || some.Measured.Flows < len(all.Flows)/4 || some.Measured.Flows > len(all.Flows)*2/5 {
+	const text = rack + "{kind: poisson, size: 100k, load: 40, for: 900us}\nmeasure: "
+	all, some := run(t, text+"{}\n"), run(t, text+"{from: 300us, to: 600us}\n")
+	if all.Measured.Flows != len(all.Flows) || some.Measured.FromNS != 300e3 || some.Measured.ToNS != 600e3 || some.Measured.Flows < len(all.Flows)/4 || some.Measured.Flows > len(all.Flows)*2/5 {
 		t.Errorf("%+v, %+v of %d", all.Measured, some.Measured, len(all.Flows))
 	}
-	if want := 0.4 * 1.048; math.Abs(some.Hosts.Mean/want-1) > 0.12 {
+	if want := 0.4 * 1.048; math.Abs(some.Hosts.Mean/want-1) > 0.2 {
 		t.Errorf("links to hosts: %v while it is measured", some.Hosts.Mean)
 	}
-	if late := run(t, text+"{from: 3500us}\n"); late.Measured.Flows != 0 || late.Hosts.Mean > 0.05 || late.QueueP99 > all.QueueP99 {
+	if late := run(t, text+"{from: 1100us}\n"); late.Measured.Flows != 0 || late.Hosts.Mean > 0.05 || late.QueueP99 > all.QueueP99 {
 		t.Errorf("after the flows: %+v, links to hosts %v", late.Measured, late.Hosts)
 	}
 	if some.Workloads[0].Name != "poisson 1" || some.Workloads[0].Ended != 1 {
@@ -90,7 +90,7 @@ func TestMeasured(t *testing.T) {
 // TestSamplesAreBounded: a long run has no more samples than a short one may have.
 func TestSamplesAreBounded(t *testing.T) {
 	t.Parallel()
-	r := run(t, head+"control: {kind: window, window: 20k}\nflows: [{from: 0, to: 1, size: 20k, at: 2s}, {from: 0, to: 2, size: 500M}]\n")
+	r := run(t, head+"control: {kind: window, window: 2k}\nflows: [{from: 0, to: 1, size: 20k, at: 2s}, {from: 0, to: 2, size: 25M}]\n")
 	if len(r.Samples) < maxSamples/2-1 || len(r.Samples) >= maxSamples {
 		t.Errorf("%d samples", len(r.Samples))
 	}

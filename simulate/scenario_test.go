@@ -143,7 +143,7 @@ func TestExamples(t *testing.T) {
 // FuzzScenario: no text has the reader or the simulation panic.
 func FuzzScenario(f *testing.F) {
 	f.Add("format: csig.scenario/v1\n" + tenScenarios[1])
-	f.Add(fat + "csig: {switches: [{kind: software, names: tor*, dies: 1ms}]}\ncontrol: {kind: csig}\n")
+	f.Add("format: csig.scenario/v1\n" + tenScenarios[7] + "csig: {switches: [{kind: software, names: leaf*, dies: 1ms}]}\n")
 	f.Add(fourSpines + "workloads: [{kind: ring, size: 1M, hosts: 0-3, every: 1ms, for: 3ms}]\npaths: {choice: plb}\nswitches: {ecn: {min: 1k}}\nmode: flow\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "file") { // it would read files of this machine
