@@ -69,6 +69,15 @@ func TestMaxMin(t *testing.T) {
 	}
 }
 
+// TestAcksTakeRoom: the ACKs of a flow that has its rate take their part of the way back, and no more.
+func TestAcksTakeRoom(t *testing.T) {
+	t.Parallel()
+	r := run(t, "format: csig.scenario/v1\nmode: flow\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}, links: [{between: [host2, switch0], rate: 10G}]}\npackets: {header: 0, ack: 100}\ncontrol: {kind: window, window: 1G}\nflows: [{from: 0, to: 2, size: 10M}, {from: 1, to: 0, size: 10M}]\n")
+	if got := r.Flows[1].TookNS; math.Abs(got/(800e3/0.99)-1) > 0.01 { // ACKs of 10 Gbit/s are 1 Gbit/s
+		t.Errorf("it takes %v ns", got)
+	}
+}
+
 // TestFlowLevelAlone: a flow alone takes what it takes by packets, to a nanosecond.
 func TestFlowLevelAlone(t *testing.T) {
 	t.Parallel()

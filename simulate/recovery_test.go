@@ -157,3 +157,28 @@ func TestNoProgress(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestReordering: a packet counts as lost where one has come that was sent three behind it, and not before: it alone is sent again.
+func TestReordering(t *testing.T) {
+	t.Parallel()
+	m := simulation(t, "format: csig.scenario/v1\ntopology: {star: {hosts: 2, rate: 100G, delay: 1us}}\nswitches: {queue: 1M}\nrecovery: {kind: selective}\ncontrol: {kind: window, window: 20k}\nflows: [{from: 0, to: 1, size: 20k}]\n")
+	n := m.network
+	if err := n.Run(2 * us); err != nil { // all is sent, and none has come
+		t.Fatal(err)
+	}
+	f := &n.flows[0]
+	ack := func(got uint64) { n.recovery.acked(n, 0, &packet{seq: 0, got: got, ack: true}) }
+	ack(2000)
+	ack(3000)
+	if _, data := n.toSend(f); data != 0 {
+		t.Fatal("a packet that two have overtaken counts as lost")
+	}
+	ack(5000) // nor is the one before this one lost yet
+	if from, data := n.toSend(f); from != 0 || data != 1000 || f.flying(1000) != 16_000 {
+		t.Errorf("%d bytes from %d on are sent next, %d are on their way", data, from, f.flying(1000))
+	}
+	n.make(0, 0, 1000)
+	if _, data := n.toSend(f); data != 0 || f.flying(1000) != 17_000 {
+		t.Errorf("it is sent twice; %d are on their way", f.flying(1000))
+	}
+}
