@@ -59,7 +59,8 @@ func TestLocal(t *testing.T) {
 	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
 		t.Errorf("of a user: %v", err)
 	}
-	pid := fmt.Sprint(sw.RunProcess(attrDBit))
+	orchagent := sw.RunProcess(attrDBit)
+	pid := fmt.Sprint(orchagent)
 	if err := os.Symlink("/proc/"+pid, filepath.Join(proc, pid)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +90,10 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty(t, sw)
+	kills(t, orchagent)
+	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
+		t.Errorf("of one that has ended: %v", err)
+	}
 }
 
 // TestSeveralASICs has an orchagent of one ASIC of several: csig takes the databases of that ASIC alone.

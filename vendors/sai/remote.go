@@ -31,6 +31,7 @@ func (r Remote) Close() error { return r.Shell.Close() }
 const lookup = `own=$(readlink /proc/self/ns/net)
 for p in /proc/[0-9]*; do
 [ "$(cat $p/comm 2>/dev/null)" = orchagent ] || continue
+grep -qs '^State:.[ZX]' $p/status && continue
 [ "$(sed -n 's/^Uid:[^0-9]*//p' $p/status 2>/dev/null | tr -d '0\t')" = "" ] || continue
 ns=$(readlink $p/ns/net 2>/dev/null) || { [ -d $p ] && echo "unreadable ${p#/proc/}"; continue; }
 [ "$ns" = "$own" ] || { echo elsewhere; continue; }

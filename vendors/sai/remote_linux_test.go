@@ -3,14 +3,17 @@ package sai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
+	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
@@ -19,7 +22,7 @@ import (
 // TestRemote drives a switch through a real sshd: Redis, orchagent's process, the names that its SAI has, and its SAI server.
 func TestRemote(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t)})
-	remote(t, s, s.Login)
+	remote(t, s, s.Login, func() {})
 }
 
 // TestRemoteSudo is TestRemote by an account that becomes root by sudo.
@@ -37,13 +40,15 @@ func TestRemoteSudo(t *testing.T) {
 	host := Remote{ssh.NewTunnel(ssh.Config{Address: s.Address, Login: login})}
 	defer host.Close()
 	login.Sudo = &inventory.Sudo{Password: inventory.Secret{File: secret}}
-	remote(t, s, login)
-	if _, err := host.Orchagent(t.Context()); err == nil || !strings.Contains(err.Error(), "by root alone") {
-		t.Errorf("without sudo: %v", err)
-	}
+	remote(t, s, login, func() {
+		if _, err := host.Orchagent(t.Context()); err == nil || !strings.Contains(err.Error(), "by root alone") {
+			t.Errorf("without sudo: %v", err)
+		}
+	})
 }
 
-func remote(t *testing.T, s *sshtest.Server, login inventory.SSH) {
+// remote calls a function while orchagent runs.
+func remote(t *testing.T, s *sshtest.Server, login inventory.SSH, runs func()) {
 	t.Helper()
 	in := inputs(t)[2]
 	sw := newSwitch(t)
@@ -64,7 +69,7 @@ func remote(t *testing.T, s *sshtest.Server, login inventory.SSH) {
 	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
 		t.Errorf("without one: %v", err)
 	}
-	sw.RunProcess(attrDBit)
+	orchagent := sw.RunProcess(attrDBit)
 	p, err := host.Orchagent(t.Context())
 	if err != nil || p.missing() != "" || p.Names[attrDBit] {
 		t.Fatalf("%+v, %v", p, err)
@@ -80,9 +85,26 @@ func remote(t *testing.T, s *sshtest.Server, login inventory.SSH) {
 		t.Fatal(err)
 	}
 	empty(t, sw)
+	runs()
+	kills(t, orchagent)
+	if _, err := host.Orchagent(t.Context()); !errors.Is(err, ErrNoOrchagent) {
+		t.Errorf("of one that has ended: %v", err)
+	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// kills ends a process, of which its number is left.
+func kills(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	sonictest.Await(t, "it does not end", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return err != nil || strings.Contains(string(status), "State:\tZ")
+	})
 }
 
 // shell answers as a switch would.
