@@ -98,4 +98,12 @@ func TestHostTCPAverage(t *testing.T) {
 	if out := exits(t, 0, b.h1.node.Command(csig, "host", "status", "--socket", b.socket(b.h1))); !strings.Contains(out, " Mbit/s, mean ") {
 		t.Errorf("%s", out)
 	}
+
+	// Without ewma in the fleet file there is none, of connections that are open either.
+	b.change(b.h1, ", ewma: 1/16", "")
+	b.change(b.h2, ", ewma: 1/16", "")
+	b.await(b.h2, "the average is gone", func(s *tcp.Status) bool {
+		r := received(s, "abw")
+		return r != nil && r.Mean == nil
+	})
 }

@@ -61,6 +61,9 @@ interface of this machine, and leaves nothing behind.`,
 			if cmd.Flags().Changed("native-interval") && !o.native && !o.mixed {
 				return errors.New("--native-interval applies to native switches: add --native or --mixed")
 			}
+			if o.flows && o.interval > time.Second {
+				return fmt.Errorf("--interval %v: with --flows a load lasts 7 s, and a signal as old as that says nothing of it: want 1s at most", o.interval)
+			}
 			return runDemo(cmd, o)
 		},
 	}

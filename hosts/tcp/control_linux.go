@@ -128,7 +128,8 @@ func (c *control) register(pin string) (err error) {
 			if err = replaceStructOps(c.link, c.CsigControl); err == nil {
 				return nil
 			}
-			if err = errors.Join(c.link.Unpin(), c.link.Close()); err != nil { // that of another build
+			err = errors.Join(c.link.Unpin(), c.link.Close()) // that of another build
+			if c.link = nil; err != nil {
 				return fmt.Errorf("%s: %w", pin, err)
 			}
 		case !errors.Is(err, fs.ErrNotExist):
@@ -137,13 +138,15 @@ func (c *control) register(pin string) (err error) {
 	}
 	c.link, err = link.AttachStructOps(link.StructOpsOptions{Map: c.CsigControl})
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("another csig host run of this network namespace has a congestion control, or has ended a moment ago: %w", err)
+		return fmt.Errorf("another csig host run of this network namespace has a congestion control: it runs, has ended a moment ago, or has left it with --pin (rm -r of its directory ends that): %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("register the congestion control: %w", err)
 	}
 	if pin != "" {
 		if err := c.link.Pin(pin); err != nil {
+			err = errors.Join(err, c.link.Close())
+			c.link = nil
 			return fmt.Errorf("--pin: %w", err)
 		}
 	}

@@ -15,10 +15,12 @@ int csig_revise(struct bpf_iter__bpf_sk_storage_map *c)
 		return 0;
 	ends_of_sock(sk, &e);
 	f->left = !has_port(&ports, f->active ? e.remote_port : e.local_port) || !is_expected(e.remote);
-	if (!forget)
-		return 0;
 #pragma unroll
-	for (int i = 0; i < SIGNALS; i++)
-		f->received[i].at = f->learned[i].at = 0;
+	for (int i = 0; i < SIGNALS; i++) {
+		if (forget)
+			f->received[i].at = f->learned[i].at = 0;
+		if (forget || !weight)
+			f->received[i].averaged = f->learned[i].averaged = 0;
+	}
 	return 0;
 }

@@ -229,9 +229,7 @@ inline_fn void average(struct reading *r, u16 tci, u32 t)
 {
 	u32 lm = (tci & 127) >> lm_shift;
 
-	if (!weight || t >= AVERAGED)
-		return;
-	if (!lm || lm >= lm_stale) {
+	if (!weight || t >= AVERAGED || !lm || lm >= lm_stale) {
 		r->averaged = 0;
 		return;
 	}

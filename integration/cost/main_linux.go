@@ -50,6 +50,9 @@ func main() {
 	if child() {
 		return
 	}
+	if *pairs < 1 {
+		exitOn(fmt.Errorf("-pairs %d: want 1 or more", *pairs))
+	}
 	runs, err := measure(*csig, *pairs, *bytes)
 	exitOn(err)
 	exitOn(report(runs))

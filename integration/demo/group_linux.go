@@ -3,6 +3,7 @@ package demo
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,13 +49,19 @@ func enterControlGroup() (*controlGroup, error) {
 	for _, dir := range left {
 		_ = unix.Rmdir(dir) // one with processes stays
 	}
-	if g.path, err = os.MkdirTemp(root, groupPrefix); err != nil {
-		return nil, fmt.Errorf("a control group for this run: %w", err)
+	for range 10 { // another demo that begins may have removed it while it was empty
+		if g.path, err = os.MkdirTemp(root, groupPrefix); err != nil {
+			break
+		}
+		if err = joinGroup(g.path); err == nil {
+			return g, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			err = errors.Join(err, unix.Rmdir(g.path))
+			break
+		}
 	}
-	if err := joinGroup(g.path); err != nil {
-		return nil, errors.Join(fmt.Errorf("a control group for this run: %w", err), unix.Rmdir(g.path))
-	}
-	return g, nil
+	return nil, fmt.Errorf("a control group for this run: %w", err)
 }
 
 // joinGroup puts this process into a control group.
@@ -74,7 +81,7 @@ func (g *controlGroup) leave() error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove %s: %w", g.path, err)
 	}
 	return nil

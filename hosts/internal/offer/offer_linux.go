@@ -15,7 +15,7 @@ import (
 )
 
 // Format is the Format of an Offer.
-const Format = "csig.signals/v1"
+const Format = "csig.signals/v2"
 
 // Sockets are where csig host run offers signals unless its --socket is another: the unit csig-host, and one that was started by hand.
 var Sockets = [...]string{"/run/csig-host/host-signals.sock", "/run/csig/host-signals.sock"}
@@ -42,8 +42,8 @@ type Offer struct {
 	Layout string `json:"layout"`    // of tags: draft-00 or uec
 	Mesh   uint16 `json:"mesh_port"` // of UDP, whose probes may have tags; 0: there is no mesh
 
-	// Where the readings are in the values of both maps: each 16 bytes, the monotonic time in ns (8, 0: none) and the tag
-	// behind its TPID (2), in the machine's order; by T. The maps' files are there both or not at all.
+	// Where the readings are in the values of both maps: each 24 bytes, the monotonic time in ns (8, 0: none), the moving
+	// average (8), the tag behind its TPID (2) and whether there is an average (1), in the machine's order; by T. The maps' files are there both or not at all.
 	Flows     Flows     `json:"flows"`
 	Datagrams Datagrams `json:"datagrams"`
 	Files     string    `json:"files"` // why there are none; "" where there are
