@@ -453,6 +453,40 @@ func (b *tcpBed) lie() (lies link.Link) {
 	return atEgress(t, b.s2, to.Index(), prog)
 }
 
+// stripTags has the first switch remove tags, until the link is closed.
+func (b *tcpBed) stripTags() link.Link {
+	b.t.Helper()
+	const popVLAN = asm.FnSkbVlanPop
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, 20, asm.Word), // __sk_buff.vlan_present
+		asm.JEq.Imm(asm.R2, 0, "end"),
+		popVLAN.Call(),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("end"), // TCX_NEXT
+		asm.Return(),
+	}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer prog.Close()
+	return atEgress(b.t, b.s1, b.up.Index(), prog)
+}
+
+// secondCable is one more between the first two switches.
+func (b *tcpBed) secondCable() *fabric.Port {
+	b.t.Helper()
+	up, _, err := b.Connect(fabric.End{Node: b.s1, Port: "up2"}, fabric.End{Node: b.s2, Port: "back2"}, 1600)
+	if err == nil {
+		err = errors.Join(up.Shape(tcpSpeed), b.WaitUp(b.t.Context()))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, line := range []string{`      - {name: up, speed: 100M, peer: "s2:back"}`, `      - {name: back, speed: 100M, peer: "s1:up"}`} {
+		b.text = strings.Replace(b.text, line, line+"\n"+strings.NewReplacer("name: up,", "name: up2,", "name: back,", "name: back2,", "s2:back", "s2:back2", "s1:up", "s1:up2").Replace(line), 1)
+	}
+	return up
+}
+
 // TestLongHostControlGoodput compares what a connection gets under csig's congestion control, whatever ends, with what it
 // gets without csig.
 func TestLongHostControlGoodput(t *testing.T) {
@@ -460,9 +494,16 @@ func TestLongHostControlGoodput(t *testing.T) {
 	b.giveRoom()
 	b.text = strings.Replace(b.text, "log-100M", "log-1G", 1)
 	b.takeControl()
+	up2 := b.secondCable()
 	b.startSwitches()
 	server := b.serve(b.h2, 5201)
 	both := func() { b.start(b.h1); b.start(b.h2) }
+	route := func(up *fabric.Port) {
+		t.Helper()
+		if err := b.s1.Forward(b.h2.nic.MAC, up); err != nil {
+			t.Fatal(err)
+		}
+	}
 	signal := func() { b.under(b.h1, 1, "csig", "the signal comes") }
 	var after []link.Link
 	b.compareGoodput(server, []goodputCase{
@@ -471,8 +512,15 @@ func TestLongHostControlGoodput(t *testing.T) {
 		{"csig is killed, and starts again", both, func() { signal(); b.h1.kill(); b.start(b.h1) }},
 		{"tags lie", func() { both(); after = append(after, b.lie()) }, signal},
 		{"the path drops tags", func() { both(); after = append(after, b.dropTags()) }, func() {}},
+		{"a switch removes tags", func() { both(); after = append(after, b.stripTags()) }, func() { b.under(b.h1, 1, "cubic", "no signal has come") }},
+		{"the route changes", both, func() {
+			signal()
+			route(up2)
+			b.await(b.h1, "the other cable limits the connection", func(s *tcp.Status) bool { return limitedBy(s, "abw", "s1:up2") })
+		}},
 		{"an agent is killed", both, func() { signal(); b.agents[0].kill() }},
 	}, func() {
+		route(b.up)
 		for _, l := range after {
 			l.Close()
 		}

@@ -1107,9 +1107,9 @@ func (b *tcpBed) compareGoodput(server *sink, cases []goodputCase, after func())
 	t := b.t
 	t.Helper()
 	rounds, judged := pairs(t)
-	longest, least := 5*time.Second, 0.4
+	longest, least, over := 5*time.Second, 0.4, 2*time.Second
 	if judged {
-		longest, least = time.Second, 0.9
+		longest, least, over = time.Second, 0.9, 4*time.Second
 	}
 	run := func(before, during func()) (float64, time.Duration) {
 		before()
@@ -1133,7 +1133,7 @@ func (b *tcpBed) compareGoodput(server *sink, cases []goodputCase, after func())
 			}
 		}()
 		during()
-		rate := rates([]*sink{server}, 4*time.Second)[0]
+		rate := rates([]*sink{server}, over)[0]
 		close(measured)
 		return rate / 1e6, <-stalls
 	}
