@@ -45,6 +45,8 @@ type tcpBed struct {
 	up     *fabric.Port // of s1, to s2
 	load   *fabric.Load
 	agents []*agent // of s1 and s2
+
+	captures []*packets.Socket
 }
 
 type tcpHost struct {
@@ -407,6 +409,7 @@ func (b *tcpBed) frames(h *tcpHost, f func(frame []byte, at time.Time)) {
 	}); err != nil {
 		b.t.Fatal(err)
 	}
+	b.captures = append(b.captures, s)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -470,6 +473,11 @@ func TestHostTCP(t *testing.T) {
 // judge looks at the packets of the connection that h1 opened.
 func (b *tcpBed) judge(at1, at2 []tcpPacket) {
 	b.t.Helper()
+	for _, s := range b.captures {
+		if lost, err := s.Drops(); lost > 0 || err != nil {
+			b.t.Fatalf("the test's own capture lost %d frames (%v): what came is not known", lost, err)
+		}
+	}
 	var syn, tagged, untagged, pure, reflected int
 	var first *tcpPacket
 	for i := range at2 {

@@ -85,10 +85,20 @@ func (s *Socket) receiveFrom(index int, filter []bpf.Instruction) error {
 		os.NewSyscallError("PACKET_AUXDATA", unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)),
 		os.NewSyscallError("PACKET_IGNORE_OUTGOING", unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)),
 		os.NewSyscallError("SO_TIMESTAMPNS (needs Linux 5.1)", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)),
-		os.NewSyscallError("SO_RCVBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20)),
+		os.NewSyscallError("SO_RCVBUF", s.buffer()),
 		os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)),
 		os.NewSyscallError("bind", unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16([]byte{unix.ETH_P_ALL >> 8, unix.ETH_P_ALL}), Ifindex: index})),
 	)
+}
+
+// buffer has the kernel keep a second of what a process that is kept from running has not read: more than the system's limit where
+// the user may.
+func (s *Socket) buffer() error {
+	const bytes = 4 << 20
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) == nil {
+		return nil
+	}
+	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes)
 }
 
 // use runs f with the socket, unless it is closed.
