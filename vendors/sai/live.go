@@ -66,19 +66,11 @@ func (l *Live) hangUp() {
 }
 
 // ready reports whether orchagent may be sent anything: all ports are made, and it is not in a warm restart, in which
-// syncd removes what the new view does not ask for. A syncd that is asynchronous throws at a call that the chip refuses
-// (syncd/Syncd.cpp, processQuadEvent), and nothing learns the outcome; it is one where its key says so, and no other (saitest/doc.go).
+// syncd removes what the new view does not ask for.
 func (l *Live) ready(ctx context.Context) error {
-	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"},
-		[]string{sonicdb.Config, "HGET", "DEVICE_METADATA|localhost", "synchronous_mode"}, []string{sonicdb.Config, "HGET", "SYSTEM_DEFAULTS|async_rec", "status"})
+	answers, err := l.cfg.Redis.All(ctx, []string{sonicdb.Appl, "EXISTS", "PORT_TABLE:PortInitDone"}, []string{sonicdb.State, "HGET", "WARM_RESTART_TABLE|orchagent", "state"})
 	if err != nil {
 		return err
-	}
-	if late, _ := redis.String(answers[3], nil); late == "enabled" {
-		return &vendors.PermanentError{Err: errors.New("syncd writes to ASIC_DB some time after its answers there (CONFIG_DB SYSTEM_DEFAULTS|async_rec status: enabled), so that csig cannot tell what it has made: disable it, and restart swss")}
-	}
-	if mode, _ := redis.String(answers[2], nil); mode == "disable" {
-		return &vendors.PermanentError{Err: errors.New("syncd is asynchronous there (CONFIG_DB DEVICE_METADATA|localhost synchronous_mode: disable), and would end at what the chip refuses: run config synchronous_mode enable, and restart swss")}
 	}
 	if made, _ := redis.Int(answers[0], nil); made == 0 {
 		return errors.New("orchagent has not made all ports yet (APPL_DB PORT_TABLE:PortInitDone): nothing is sent to it")
@@ -89,28 +81,28 @@ func (l *Live) ready(ctx context.Context) error {
 	return nil
 }
 
-// session speaks with ServerSai of the orchagent that runs now.
+// session speaks with ServerSai of the orchagent that runs now. It looks at the processes each time: syncd may be another one than before.
 func (l *Live) session(ctx context.Context, v *view) error {
 	if err := l.ready(ctx); err != nil {
 		return err
-	}
-	if l.srv != nil {
-		err := l.srv.healthy()
-		if err == nil && l.srv.switchID == v.switchID {
-			return nil
-		}
-		if l.srv.busy() {
-			// Another process is none that was asked for anything.
-			if p, other := l.cfg.Host.Orchagent(ctx); other != nil || p.ID == l.proc.ID {
-				return cmp.Or(other, err)
-			}
-		}
-		l.hangUp()
 	}
 	p, err := l.cfg.Host.Orchagent(ctx)
 	if err != nil {
 		return err
 	}
+	if p.Unfit != "" {
+		return &vendors.PermanentError{Err: errors.New(p.Unfit)}
+	}
+	if l.srv != nil && p.ID == l.proc.ID { // another process is none that was asked for anything
+		err := l.srv.healthy()
+		if err == nil && l.srv.switchID == v.switchID {
+			return nil
+		}
+		if l.srv.busy() {
+			return err
+		}
+	}
+	l.hangUp()
 	if missing := p.missing(); missing != "" {
 		return &vendors.PermanentError{Err: errors.New(missing)}
 	}

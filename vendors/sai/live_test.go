@@ -34,7 +34,7 @@ type beside struct{ sw *saitest.Switch }
 
 func (b beside) Orchagent(context.Context) (Process, error) {
 	if n := b.sw.Starts(); n > 0 {
-		return Process{ID: fmt.Sprint(n), Names: b.sw.Names()}, nil
+		return Process{ID: fmt.Sprint(n), Names: b.sw.Names(), Unfit: cmp.Or(unfit("syncd", "1", b.sw.Syncd), unfit("orchagent", "2", b.sw.Orchagent))}, nil
 	}
 	return Process{}, ErrNoOrchagent
 }
@@ -817,34 +817,72 @@ func TestLiveWithoutTrimming(t *testing.T) {
 	}
 }
 
-// TestLiveAsynchronous has a switch whose syncd would end at a refusal, or writes to ASIC_DB at any time: it is sent nothing. All others are synchronous.
+// TestLiveAsynchronous has orchagent or syncd run with arguments by which one of them is asynchronous, or writes to ASIC_DB late: nothing is sent until
+// they run with others, whatever CONFIG_DB says that the next start will be.
 func TestLiveAsynchronous(t *testing.T) {
 	sw := newSwitch(t)
-	for _, row := range []struct{ key, field, is, not string }{
-		{"DEVICE_METADATA|localhost", "synchronous_mode", "disable", "enable"},
-		{"SYSTEM_DEFAULTS|async_rec", "status", "enabled", "disabled"},
+	as := slices.Clone(sw.Syncd)
+	for _, row := range []struct {
+		of, args, says string // "": it is as it should be
+		disabled       bool   // in CONFIG_DB
+	}{
+		{"syncd", "-u -p /x", "syncd (process 1) runs asynchronously", false},
+		{"syncd", "-u -z redis_async", "syncd (process 1) runs asynchronously", false},
+		{"syncd", "-z zmq_sync -z redis_async", "syncd (process 1) runs asynchronously", false},
+		{"syncd", "-u -z", "syncd (process 1) runs asynchronously", false},
+		{"orchagent", "-b 1024 -R", "orchagent (process 2) runs asynchronously", false},
+		{"syncd", "-u -z zmq_sync -R", "syncd (process 1) runs with -R", false},
+		{"syncd", "-u --syncMode --enableAsyncRec", "syncd (process 1) runs with -R", false},
+		{"syncd", "-u -s", "", true},
+		{"syncd", "-u -z zmq_sync -x /c.json", "", true},
+		{"syncd", "-u -zredis_sync", "", true},
+		{"syncd", "--redisCommunicationMode=zmq_sync", "", true},
+		{"orchagent", "-z zmq_sync -R", "", true},
 	} {
-		sw.Redis.Do(4, "HSET", row.key, row.field, row.is)
+		mode, rec := "enable", "disabled"
+		if row.disabled {
+			mode, rec = "disable", "enabled"
+		}
+		sw.Redis.Do(4, "HSET", "DEVICE_METADATA|localhost", "synchronous_mode", mode)
+		sw.Redis.Do(4, "HSET", "SYSTEM_DEFAULTS|async_rec", "status", rec)
+		sw.Syncd, sw.Orchagent = as, as
 		l, want := liveOf(t, sw, inputs(t)[1])
+		if row.says != "" { // also of one that has spoken with it before
+			if err := l.Apply(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sw.Log()
+		if args := strings.Fields(row.args); row.of == "syncd" {
+			sw.Syncd = args
+		} else {
+			sw.Orchagent = args
+		}
 		f, err := l.Probe(t.Context())
-		if err != nil || f.Update.Level != vlanrules.Refused || !strings.Contains(f.Update.Reason, row.key) {
-			t.Errorf("%+v, %v", f.Update, err)
+		if err != nil || (f.Update.Level == vlanrules.Refused) != (row.says != "") || !strings.Contains(f.Update.Reason, row.says) {
+			t.Errorf("%s %s: %+v, %v", row.of, row.args, f.Update, err)
 		}
-		if err := l.Apply(t.Context(), want); !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), row.key) {
-			t.Error(err)
+		err = l.Apply(t.Context(), want)
+		if row.says == "" {
+			if err != nil {
+				t.Errorf("%s %s: %v", row.of, row.args, err)
+			}
+		} else if !errors.As(err, new(*vendors.PermanentError)) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s %s: %v", row.of, row.args, err)
 		}
-		if log := sw.Log(); len(log) > 0 {
-			t.Errorf("sent: %q", log)
+		if log := sw.Log(); row.says != "" && len(log) > 0 {
+			t.Errorf("%s %s: sent: %q", row.of, row.args, log)
 		}
-		sw.Redis.Do(4, "HSET", row.key, row.field, row.not)
+		sw.Syncd, sw.Orchagent = as, as
 		if err := l.Apply(t.Context(), want); err != nil {
 			t.Error(err)
 		}
-		sw.Redis.Do(4, "HDEL", row.key, row.field)
 		if err := l.Remove(t.Context()); err != nil {
 			t.Error(err)
 		}
-		sw.Log()
 	}
 }
 

@@ -2,6 +2,7 @@ package sai
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // Host is the machine that orchagent runs on.
 type Host interface {
-	// Orchagent finds its process. Errors: ErrNoOrchagent; others may pass.
+	// Orchagent finds its process, and looks at syncd's. Errors: ErrNoOrchagent; others may pass.
 	Orchagent(ctx context.Context) (Process, error)
 
 	// Dial connects to ServerSai's socket of that process.
@@ -29,10 +30,42 @@ type Process struct {
 	ID    string          // tells it from one before, or after
 	ASIC  string          // on a switch of several ASICs that which it drives, as "asic0"; "" elsewhere
 	Names map[string]bool // of object types, attributes and enums' values that csig uses, those that its SAI has
+	Unfit string          // why nothing may be sent to it, by the arguments that it and syncd run with; "": it may
 }
 
 // ErrNoOrchagent is in the error of a machine on which none runs.
 var ErrNoOrchagent = errors.New("no orchagent runs there")
+
+// errNoSyncd is that of one on which orchagent runs, and nothing that carries out its calls.
+var errNoSyncd = errors.New("no syncd runs there, which carries out what orchagent is asked for")
+
+// unfit is why nothing may be sent while orchagent or syncd runs with these arguments, "" where they are none of a reason. CONFIG_DB has what
+// the next start will be. One that is asynchronous learns no outcome, and syncd then throws at a call that the chip refuses (syncd/Syncd.cpp,
+// processQuadEvent): both are unless told otherwise (sonic-swss orchagent/main.cpp, syncd/CommandLineOptionsParser.cpp).
+func unfit(name, pid string, args []string) string {
+	synchronous, late, mode := false, false, ""
+	for i, arg := range args {
+		switch {
+		case arg == "-s" || arg == "--syncMode":
+			synchronous = true
+		case (arg == "-z" || arg == "--redisCommunicationMode") && i+1 < len(args):
+			mode = args[i+1]
+		case strings.HasPrefix(arg, "-z"):
+			mode = arg[len("-z"):]
+		case strings.HasPrefix(arg, "--redisCommunicationMode="):
+			_, mode, _ = strings.Cut(arg, "=")
+		case arg == "-R" || arg == "--enableAsyncRec":
+			late = name == "syncd" // orchagent's is another
+		}
+	}
+	switch {
+	case !synchronous && mode != "redis_sync" && mode != "zmq_sync":
+		return fmt.Sprintf("%s (process %s) runs asynchronously there, with neither -s nor -z redis_sync or zmq_sync among its arguments: a syncd that does would end at what the chip refuses, and an orchagent does not learn it. Run config synchronous_mode enable, and restart swss", name, pid)
+	case late:
+		return fmt.Sprintf("syncd (process %s) runs with -R, so that it writes to ASIC_DB some time after its answers and csig cannot tell what it has made: set the status of SYSTEM_DEFAULTS|async_rec in CONFIG_DB to disabled, and restart swss", pid)
+	}
+	return ""
+}
 
 // serverSocket is ServerSai's (sonic-sairedis lib/ServerConfig.cpp), in orchagent's container.
 const serverSocket = "/tmp/saiServer"
@@ -60,43 +93,57 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	elsewhere := 0
+	var p Process
+	elsewhere, pid, unfits, syncds := 0, "", "", 0
 	for _, e := range entries {
-		pid := e.Name()
-		if _, err := strconv.Atoi(pid); err != nil {
+		of := e.Name()
+		if _, err := strconv.Atoi(of); err != nil {
 			continue
 		}
-		comm, err := os.ReadFile(l.proc(pid, "comm"))
-		if err != nil || strings.TrimSpace(string(comm)) != "orchagent" {
+		comm, err := os.ReadFile(l.proc(of, "comm"))
+		name := strings.TrimSpace(string(comm))
+		if err != nil || name != "orchagent" && name != "syncd" {
 			continue
 		}
-		if status, err := os.ReadFile(l.proc(pid, "status")); err != nil || !ofRoot.Match(status) {
+		if status, err := os.ReadFile(l.proc(of, "status")); err != nil || !ofRoot.Match(status) {
 			continue // it has ended, or it is a user's, who gave it the name
 		}
-		start, err := l.started(pid)
+		start, err := l.started(of)
 		if err != nil {
 			continue // it has ended
 		}
-		if its, err := os.Readlink(l.proc(pid, "ns", "net")); errors.Is(err, fs.ErrNotExist) {
+		if its, err := os.Readlink(l.proc(of, "ns", "net")); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return Process{}, fmt.Errorf("orchagent (process %s; root with CAP_SYS_PTRACE may look at it): %w", pid, err)
+			return Process{}, fmt.Errorf("%s (process %s; root with CAP_SYS_PTRACE may look at it): %w", name, of, err)
 		} else if its != netns {
-			elsewhere++
+			if name == "orchagent" {
+				elsewhere++
+			}
 			continue
 		}
-		args, err := os.ReadFile(l.proc(pid, "cmdline"))
-		if err != nil {
+		args, err := os.ReadFile(l.proc(of, "cmdline"))
+		if err != nil || len(args) == 0 || name == "orchagent" && pid != "" {
 			continue
 		}
-		p := Process{ID: pid + " " + start}
+		unfits = cmp.Or(unfits, unfit(name, of, strings.Split(string(args), "\x00")))
+		if name == "syncd" { // one of an external PHY is one more, and starts by the same key
+			syncds++
+			continue
+		}
+		p.ID, pid = of+" "+start, of
 		if m := ofASIC.FindSubmatch(args); m != nil {
 			p.ASIC = string(m[1])
 		}
+	}
+	switch {
+	case pid != "" && syncds == 0:
+		return Process{}, errNoSyncd
+	case pid != "":
+		p.Unfit = unfits
 		p.Names, err = l.names(ctx, pid)
 		return p, err
-	}
-	if elsewhere > 0 {
+	case elsewhere > 0:
 		return Process{}, fmt.Errorf("%w: %d run in other network namespaces: on a switch of several ASICs run csig in that of one (ip netns exec asic0 csig agent)", ErrNoOrchagent, elsewhere)
 	}
 	return Process{}, ErrNoOrchagent

@@ -64,8 +64,27 @@ func TestLocal(t *testing.T) {
 	if err := os.Symlink("/proc/"+pid, filepath.Join(proc, pid)); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := host.Orchagent(t.Context()); !errors.Is(err, errNoSyncd) {
+		t.Errorf("without syncd: %v", err)
+	}
+	show := func(pid int) {
+		t.Helper()
+		of := fmt.Sprint(pid)
+		if err := os.Symlink("/proc/"+of, filepath.Join(proc, of)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync := sw.Syncd
+	sw.Syncd = []string{"-u", "-p", "/etc/sai.d/sai.profile"}
+	syncd := sw.RunSyncd()
+	show(syncd)
+	if p, err := host.Orchagent(t.Context()); err != nil || !strings.HasPrefix(p.Unfit, fmt.Sprintf("syncd (process %d) runs asynchronously", syncd)) {
+		t.Errorf("%+v, %v", p.Unfit, err)
+	}
+	sw.Syncd = sync
+	show(sw.RunSyncd())
 	p, err := host.Orchagent(t.Context())
-	if err != nil || p.missing() != "" || p.Names[attrDBit] || len(p.Names) < 20 {
+	if err != nil || p.Unfit != "" || p.missing() != "" || p.Names[attrDBit] || len(p.Names) < 20 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	again, err := host.Orchagent(t.Context())
@@ -100,9 +119,12 @@ func TestLocal(t *testing.T) {
 func TestSeveralASICs(t *testing.T) {
 	sw := newSwitch(t)
 	sw.ASIC = "asic1"
-	proc, pid := t.TempDir(), fmt.Sprint(sw.RunProcess())
-	if err := os.Symlink("/proc/"+pid, filepath.Join(proc, pid)); err != nil {
-		t.Fatal(err)
+	proc := t.TempDir()
+	for _, pid := range []int{sw.RunProcess(), sw.RunSyncd()} {
+		of := fmt.Sprint(pid)
+		if err := os.Symlink("/proc/"+of, filepath.Join(proc, of)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	in := inputs(t)[1]
 	l, want := liveOf(t, sw, in)

@@ -1,6 +1,7 @@
 package sai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,22 +27,27 @@ type Remote struct{ Shell Shell }
 // Close ends the login.
 func (r Remote) Close() error { return r.Shell.Close() }
 
-// lookup prints orchagent's process in the login's network namespace, with what /proc has behind its name, then the names of the
-// arguments that are texts of the library that it has loaded, each of a line; else what it found in their place.
+// lookup prints the arguments of orchagent and syncd in the login's network namespace, orchagent's process, with what /proc has behind its name, then the
+// names of the arguments that are texts of the library that it has loaded, each of a line; else what it found in their place.
 const lookup = `own=$(readlink /proc/self/ns/net)
+found=
 for p in /proc/[0-9]*; do
-[ "$(cat $p/comm 2>/dev/null)" = orchagent ] || continue
+name=$(cat $p/comm 2>/dev/null)
+case $name in orchagent|syncd) ;; *) continue;; esac
 grep -qs '^State:.[ZX]' $p/status && continue
 [ "$(sed -n 's/^Uid:[^0-9]*//p' $p/status 2>/dev/null | tr -d '0\t')" = "" ] || continue
-ns=$(readlink $p/ns/net 2>/dev/null) || { [ -d $p ] && echo "unreadable ${p#/proc/}"; continue; }
-[ "$ns" = "$own" ] || { echo elsewhere; continue; }
-stat=$(cat $p/stat 2>/dev/null) || continue
-echo "process ${p#/proc/} ${stat##*)}"
-lib=$(sed -n 's|^[^/]*\(/.*/` + metadataLibrary + `[^ ]*\)$|\1|p' $p/maps | head -n 1)
+ns=$(readlink $p/ns/net 2>/dev/null) || { [ -d $p ] && echo "unreadable $name ${p#/proc/}"; continue; }
+[ "$ns" = "$own" ] || { [ $name = syncd ] || echo elsewhere; continue; }
+[ $name = syncd ] || [ -z "$found" ] || continue
+args=$(tr '\000\012' ' ?' 2>/dev/null < $p/cmdline)
+[ -n "$args" ] || continue
+[ $name = syncd ] || { stat=$(cat $p/stat 2>/dev/null) && found=$p && echo "process ${p#/proc/} ${stat##*)}" || continue; }
+echo "arguments $name ${p#/proc/} $args"
+done
+[ -n "$found" ] || exit 0
+lib=$(sed -n 's|^[^/]*\(/.*/` + metadataLibrary + `[^ ]*\)$|\1|p' $found/maps | head -n 1)
 [ -n "$lib" ] || { echo "no library"; exit 0; }
-tr '\000' '\012' < "$p/root$lib" | LC_ALL=C grep -axF "$1" | sort -u
-exit 0
-done`
+tr '\000' '\012' < "$found/root$lib" | LC_ALL=C grep -axF "$1" | sort -u`
 
 // Orchagent implements Host.
 func (r Remote) Orchagent(ctx context.Context) (Process, error) {
@@ -51,7 +57,7 @@ func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	p, elsewhere := Process{Names: map[string]bool{}}, 0
+	p, elsewhere, syncds := Process{Names: map[string]bool{}}, 0, 0
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)
 		what, rest, _ := strings.Cut(line, " ")
@@ -60,7 +66,12 @@ func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 		case what == "elsewhere":
 			elsewhere++
 		case what == "unreadable":
-			return Process{}, fmt.Errorf("orchagent (process %s) can be looked at by root alone: log in as root, or give its management sudo", untrusted.Text(rest, 20))
+			return Process{}, fmt.Errorf("%s can be looked at by root alone: log in as root, or give its management sudo", untrusted.Text(rest, 40))
+		case what == "arguments" && len(fields) > 2 && (fields[0] == "orchagent" || fields[0] == "syncd") && pidText(fields[1]):
+			p.Unfit = cmp.Or(p.Unfit, unfit(fields[0], fields[1], fields[2:]))
+			if fields[0] == "syncd" {
+				syncds++
+			}
 		case what == "process" && len(fields) > 20 && p.ID == "" && pidText(fields[0]) && pidText(fields[20]):
 			p.ID = fields[0] + " " + fields[20]
 		case line == "no library":
@@ -72,6 +83,8 @@ func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 		}
 	}
 	switch {
+	case p.ID != "" && syncds == 0:
+		return Process{}, errNoSyncd
 	case p.ID != "":
 		return p, nil
 	case elsewhere > 0:

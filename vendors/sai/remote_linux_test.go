@@ -70,8 +70,16 @@ func remote(t *testing.T, s *sshtest.Server, login inventory.SSH, runs func()) {
 		t.Errorf("without one: %v", err)
 	}
 	orchagent := sw.RunProcess(attrDBit)
+	sync := sw.Syncd
+	sw.Syncd = []string{"-u", "-p", "/etc/sai.d/sai.profile"}
+	syncd := sw.RunSyncd()
+	if p, err := host.Orchagent(t.Context()); err != nil || !strings.HasPrefix(p.Unfit, fmt.Sprintf("syncd (process %d) runs asynchronously", syncd)) {
+		t.Errorf("%+v, %v", p.Unfit, err)
+	}
+	sw.Syncd = sync
+	sw.RunSyncd()
 	p, err := host.Orchagent(t.Context())
-	if err != nil || p.missing() != "" || p.Names[attrDBit] {
+	if err != nil || p.Unfit != "" || p.missing() != "" || p.Names[attrDBit] {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	sw.Redis.Do(6, "HSET", "SWITCH_CAPABILITY|switch", "SWITCH_TRIMMING_CAPABLE", "false")
@@ -122,7 +130,10 @@ func TestHostileRemote(t *testing.T) {
 	for _, row := range []struct{ answers, says string }{
 		{"", ErrNoOrchagent.Error()},
 		{"elsewhere\nelsewhere\n", "2 run in other network namespaces"},
-		{"unreadable 17\n", "by root alone"},
+		{"unreadable syncd 17\n", "by root alone"},
+		{"process 17" + stat + "\narguments orchagent 17 /usr/bin/orchagent -s\n", errNoSyncd.Error()},
+		{"arguments syncd ../1 -s\n", "looking for orchagent"},
+		{"arguments other 17 -s\n", "looking for orchagent"},
 		{"process 17" + stat + "\nno library\n", "has no libsaimetadata"},
 		{"process 17" + stat + "\n" + attrSignal + "\x1b[2J\n", "looking for orchagent"},
 		{"process ../1" + stat + "\n", "looking for orchagent"},
@@ -136,8 +147,8 @@ func TestHostileRemote(t *testing.T) {
 			t.Errorf("%.60q: %+v, %v", row.answers, p, err)
 		}
 	}
-	p, err := Remote{shell("process 17" + stat + "\n" + attrSignal + "\n")}.Orchagent(t.Context())
-	if err != nil || !p.Names[attrSignal] || len(p.Names) != 1 || p.ID != "17 1" {
+	p, err := Remote{shell("arguments syncd 9 /usr/bin/syncd -u -s\nprocess 17" + stat + "\narguments orchagent 17 /usr/bin/orchagent -s\n" + attrSignal + "\n")}.Orchagent(t.Context())
+	if err != nil || !p.Names[attrSignal] || len(p.Names) != 1 || p.Unfit != "" || p.ID != "17 1" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

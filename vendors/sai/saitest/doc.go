@@ -29,9 +29,11 @@
 //     synchronous throws at a call that fails instead (syncd/Syncd.cpp:3642): the fake is synchronous;
 //   - syncd and orchagent are synchronous unless synchronous_mode of DEVICE_METADATA is "disable", so also where there is no such key
 //     (sonic-net/sonic-buildimage files/build_templates/swss_vars.j2:9 as of 4b5bf30e, since pull request 5735 of 2020-10 and in all releases since 202012;
-//     dockers/docker-orchagent/orchagent.sh:29 as of 0338f83b; syncd/scripts/syncd_init_common.sh:44 and 54), and whatever that says where
-//     they speak by ZeroMQ (syncd/Syncd.cpp:145). Since 2026-07 syncd of master then writes to ASIC_DB behind its answers by a thread of its own where
-//     SYSTEM_DEFAULTS|async_rec is enabled (master 21851c5d: syncd/scripts/syncd_init_common.sh:57, syncd/Syncd.cpp:211), which csig refuses;
+//     dockers/docker-orchagent/orchagent.sh:29 as of 0338f83b; syncd/scripts/syncd_init_common.sh:44 and 54), by the argument -s or -z, and whatever
+//     that key says where they speak by ZeroMQ (syncd/Syncd.cpp:145). Since 2026-07 syncd of master then writes to ASIC_DB behind its answers by a
+//     thread of its own where SYSTEM_DEFAULTS|async_rec is enabled, by the argument -R (master 21851c5d: syncd/scripts/syncd_init_common.sh:57,
+//     syncd/CommandLineOptionsParser.cpp:124, syncd/Syncd.cpp:211). Keys are read at a start; csig looks at the arguments of what runs. syncd is in
+//     orchagent's network namespace (docker_image_ctl.j2, below). One that speaks ZeroMQ by its context's file alone, without -s or -z, is refused, too;
 //   - the virtual switch has no answer to which values an enum has, but of some attributes (vslib/SwitchStateBase.cpp:4342), says that
 //     it can create, set and get each attribute (4490), and answers SAI_STATUS_NOT_IMPLEMENTED to a get of most that can only be read (746 and
 //     2936), and of what was not set (758): Virtual;

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,6 +39,11 @@ type Switch struct {
 	Virtual bool
 
 	ASIC string
+
+	// Syncd and Orchagent are the arguments that those run with.
+	Syncd, Orchagent []string
+
+	syncd *exec.Cmd // of RunProcess
 
 	t     testing.TB
 	ports []string
@@ -88,7 +94,7 @@ const SwitchID = 33 << 48
 // New starts a switch with ports of these names.
 func New(t testing.TB, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Keeps: map[string]string{}, Enums: map[string][]string{}, t: t, stopped: make(chan struct{})}
+	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Keeps: map[string]string{}, Enums: map[string][]string{}, Syncd: []string{"-u", "-s", "-p", "/etc/sai.d/sai.profile"}, Orchagent: []string{"-d", "/var/log/swss", "-b", "1024", "-s"}, t: t, stopped: make(chan struct{})}
 	s.ports = ports
 	s.cold()
 	s.portsMade()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,9 +19,14 @@ import (
 // asOrchagent is set in the process of a test's binary that is orchagent.
 const asOrchagent = "CSIG_TEST_ORCHAGENT"
 
-// Process is for TestMain of tests that call RunProcess: in the process that is orchagent it does not return.
+// Process is for TestMain of tests that call RunProcess: in the processes that are orchagent and syncd it does not return.
 func Process() {
 	if dir := os.Getenv(asOrchagent); dir != "" {
+		if filepath.Base(os.Args[0]) == "syncd" { // it has nothing but its arguments
+			fmt.Println("ready")
+			_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+			os.Exit(0)
+		}
 		fmt.Fprintln(os.Stderr, orchagent(dir))
 		os.Exit(1)
 	}
@@ -75,7 +81,62 @@ func orchagent(dir string) error {
 
 const library = "libsaimetadata.so.0"
 
-// RunProcess runs a process that is orchagent for those who look at this machine's, and returns its number. Its SAI has all names but those
+// RunSyncd runs a process that is syncd for those who look at this machine's, in place of the one before, and returns its number.
+func (s *Switch) RunSyncd() int {
+	s.t.Helper()
+	end := func() {
+		if s.syncd != nil {
+			_ = s.syncd.Process.Kill()
+			_ = s.syncd.Wait()
+			s.syncd = nil
+		}
+	}
+	end()
+	cmd := s.process("syncd", s.Syncd)
+	if _, err := cmd.StdinPipe(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.started(cmd)
+	s.syncd = cmd
+	s.t.Cleanup(end)
+	return cmd.Process.Pid
+}
+
+// process is one whose name is this, of the test's binary.
+func (s *Switch) process(name string, args []string) *exec.Cmd {
+	s.t.Helper()
+	path := filepath.Join(s.Redis.Dir, name)
+	_ = os.Remove(path) // of one that was before
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, path)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = os.Remove(path) })
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), asOrchagent+"="+s.Redis.Dir)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// started starts it, and waits until it is ready.
+func (s *Switch) started(cmd *exec.Cmd) {
+	s.t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		s.t.Errorf("the process that is %s: %q, %v", filepath.Base(cmd.Path), line, err)
+	}
+}
+
+// RunProcess runs processes that are orchagent and syncd for those who look at this machine's, and returns orchagent's number. Its SAI has all names but those
 // that are left out. On a switch of several ASICs it drives ASIC.
 func (s *Switch) RunProcess(without ...string) int {
 	s.t.Helper()
@@ -87,36 +148,22 @@ func (s *Switch) RunProcess(without ...string) int {
 	for name := range names {
 		text += name + "\x00"
 	}
-	dir := s.Redis.Dir
-	_ = os.Remove(filepath.Join(dir, "orchagent")) // of one that was before
-	self, err := os.Executable()
-	if err == nil {
-		err = errors.Join(os.WriteFile(filepath.Join(dir, library), []byte(text), 0o600), os.Symlink(self, filepath.Join(dir, "orchagent")))
-	}
-	if err != nil {
+	file := filepath.Join(s.Redis.Dir, library)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "orchagent"))
+	args := s.Orchagent
 	if s.ASIC != "" {
-		cmd.Args = append(cmd.Args, "-d", "/var/log/swss", "-s", "-f", "swss."+s.ASIC+".rec", "-j", "sairedis."+s.ASIC+".rec")
+		args = append(slices.Clone(args), "-f", "swss."+s.ASIC+".rec", "-j", "sairedis."+s.ASIC+".rec")
 	}
-	cmd.Env = append(os.Environ(), asOrchagent+"="+dir)
+	s.RunSyncd()
+	cmd := s.process("orchagent", args)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.started(cmd)
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		_ = errors.Join(os.Remove(filepath.Join(dir, library)), os.Remove(filepath.Join(dir, "orchagent")))
+		_ = os.Remove(file)
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		s.t.Fatalf("the process that is orchagent: %q, %v", line, err)
-	}
 	return cmd.Process.Pid
 }
