@@ -41,6 +41,9 @@ type Live struct {
 	ids  idMap
 	want *vendors.Setup // of Apply; nil: not known with its profile
 	seen *view          // when it was last observed; nil: never
+
+	no   error     // the switch's to want, which is permanent; nil: none
+	noAt time.Time // when it was
 }
 
 var _ vendors.Driver = (*Live)(nil)
@@ -406,6 +409,18 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 	if err != nil {
 		return err
 	}
+	l.no = nil
+	if err := l.make(ctx, v, want); err != nil {
+		if errors.As(err, new(*vendors.PermanentError)) {
+			l.no, l.noAt = err, time.Now()
+		}
+		return err
+	}
+	return v.missing(&want)
+}
+
+// make asks what the switch has, and leads from what there is to the setup.
+func (l *Live) make(ctx context.Context, v *view, want vendors.Setup) error {
 	c, err := l.capabilities(ctx, v)
 	if err != nil {
 		return err
@@ -416,10 +431,7 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	l.want = &want
-	if err := l.change(ctx, v, from, to, want); err != nil {
-		return err
-	}
-	return v.missing(&want)
+	return l.change(ctx, v, from, to, want)
 }
 
 // change leads from what there is to a program, and records each step before it is done.
@@ -513,12 +525,28 @@ func (l *Live) confirm(ctx context.Context, p *Program) error {
 			if e := unsupported(err); e != nil {
 				return e
 			}
-			if err == nil && is != a.Value.String() {
+			if err == nil && !sameValue(a.Value, is) {
 				return &vendors.PermanentError{Err: lacks(capabilityOf(a.Name), "%s=%s was accepted, and the switch has %s", a.Name, a.Value, untrusted.Text(is, 100))}
 			}
 		}
 	}
 	return nil
+}
+
+// sameValue reports whether a switch has a value, by its text. Lists of objects and of bind points are sets, and come back in any order; of others it counts.
+func sameValue(want Value, text string) bool {
+	if text == want.String() {
+		return true
+	}
+	switch want.(type) {
+	case OIDs, Enums:
+		has, err := elements(text)
+		wanted, err2 := elements(want.String())
+		slices.Sort(has)
+		slices.Sort(wanted)
+		return err == nil && err2 == nil && slices.Equal(has, wanted)
+	}
+	return false
 }
 
 // refused is the error of a call, with what the switch has refused by its name. What is not there any more was removed.
@@ -576,6 +604,9 @@ func (e *StatusError) of(op *Op) error {
 	return e
 }
 
+// againAfter is how long a switch that has refused the setup, or does not keep it, is left alone: it would be asked for all of it in each cycle.
+const againAfter = time.Minute
+
 // Update supervises: what another process has changed is made again. The switch measures by itself.
 func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Duration) (res vendors.UpdateResult, err error) {
 	if l.want == nil {
@@ -592,6 +623,9 @@ func (l *Live) Update(ctx context.Context, _ []vendors.PortUpdate, _ time.Durati
 	missing := v.missing(l.want)
 	damaged := s.Damaged != "" || s.TPID == 0 || slices.ContainsFunc(s.Ports, func(p vendors.PortSetup) bool { return p.Damaged != "" && v.ports[p.Port] != 0 })
 	if damaged {
+		if l.no != nil && time.Since(l.noAt) < againAfter {
+			return res, l.no
+		}
 		before := l.proc.ID
 		if err := l.Apply(ctx, *l.want); err != nil && (missing == nil || err.Error() != missing.Error()) {
 			return res, err

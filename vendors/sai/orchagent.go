@@ -54,7 +54,7 @@ func unfit(name, pid string, args []string) string {
 			mode = arg[len("-z"):]
 		case strings.HasPrefix(arg, "--redisCommunicationMode="):
 			_, mode, _ = strings.Cut(arg, "=")
-		case arg == "-R" || arg == "--enableAsyncRec":
+		case arg == "-R" || arg == "--asyncRec":
 			late = name == "syncd" // orchagent's is another
 		}
 	}

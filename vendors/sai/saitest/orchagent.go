@@ -35,6 +35,9 @@ type Switch struct {
 	Enums        map[string][]string
 	AnswersEnums bool
 
+	// Reverses are lists that it has in another order than they were set in.
+	Reverses map[string]bool
+
 	// Virtual has it tell as little as the virtual switch: nothing that can only be read, and of the rest what was set.
 	Virtual bool
 
@@ -94,7 +97,7 @@ const SwitchID = 33 << 48
 // New starts a switch with ports of these names.
 func New(t testing.TB, ports ...string) *Switch {
 	t.Helper()
-	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Keeps: map[string]string{}, Enums: map[string][]string{}, Syncd: []string{"-u", "-s", "-p", "/etc/sai.d/sai.profile"}, Orchagent: []string{"-d", "/var/log/swss", "-b", "1024", "-s"}, t: t, stopped: make(chan struct{})}
+	s := &Switch{Redis: sonictest.StartRedis(t), Lacks: map[string]bool{}, Keeps: map[string]string{}, Reverses: map[string]bool{}, Enums: map[string][]string{}, Syncd: []string{"-u", "-s", "-p", "/etc/sai.d/sai.profile"}, Orchagent: []string{"-d", "/var/log/swss", "-b", "1024", "-s"}, t: t, stopped: make(chan struct{})}
 	s.ports = ports
 	s.cold()
 	s.portsMade()
@@ -534,7 +537,12 @@ func (s *Switch) quad(words []string) ([]string, error) {
 			if kept, is := s.Keeps[name]; is {
 				v = kept
 			}
-			if count, _, list := strings.Cut(v, ":"); list {
+			if count, rest, list := strings.Cut(v, ":"); list {
+				if s.Reverses[name] {
+					of := strings.Split(rest, ",")
+					slices.Reverse(of)
+					v = count + ":" + strings.Join(of, ",")
+				}
 				n, _ := strconv.Atoi(count)
 				room, _, _ := strings.Cut(values[name], ":")
 				if most, _ := strconv.Atoi(room); n > most {
