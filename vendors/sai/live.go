@@ -96,14 +96,11 @@ func (l *Live) session(ctx context.Context, v *view) error {
 	if p.Unfit != "" {
 		return &vendors.PermanentError{Err: errors.New(p.Unfit)}
 	}
-	if l.srv != nil && p.ID == l.proc.ID { // another process is none that was asked for anything
-		err := l.srv.healthy()
-		if err == nil && l.srv.switchID == v.switchID {
-			return nil
-		}
-		if l.srv.busy() {
-			return err
-		}
+	if err := mayAsk(p.ID); err != nil { // another process is none that was asked for anything
+		return err
+	}
+	if l.srv != nil && p.ID == l.proc.ID && l.srv.switchID == v.switchID && l.srv.healthy() == nil {
+		return nil
 	}
 	l.hangUp()
 	if missing := p.missing(); missing != "" {
@@ -122,7 +119,7 @@ func (l *Live) session(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	if l.srv, err = openServer(ctx, conn, p.Names, v.switchID); err != nil {
+	if l.srv, err = openServer(ctx, conn, p.ID, p.Names, v.switchID); err != nil {
 		return err
 	}
 	l.proc = p

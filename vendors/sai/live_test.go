@@ -34,7 +34,7 @@ type beside struct{ sw *saitest.Switch }
 
 func (b beside) Orchagent(context.Context) (Process, error) {
 	if n := b.sw.Starts(); n > 0 {
-		return Process{ID: fmt.Sprint(n), Names: b.sw.Names(), Unfit: cmp.Or(unfit("syncd", "1", b.sw.Syncd), unfit("orchagent", "2", b.sw.Orchagent))}, nil
+		return Process{ID: fmt.Sprint(n, b.sw.Socket()), Names: b.sw.Names(), Unfit: cmp.Or(unfit("syncd", "1", b.sw.Syncd), unfit("orchagent", "2", b.sw.Orchagent))}, nil
 	}
 	return Process{}, ErrNoOrchagent
 }
@@ -202,6 +202,13 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// otherProcess has what comes be another process of csig's, which does not know what the one before was not answered.
+func otherProcess() {
+	unanswered.Lock()
+	defer unanswered.Unlock()
+	clear(unanswered.of)
+}
+
 // TestLiveKilled has csig's process end, or lose orchagent's answer, at each request of going over from one profile to the
 // next, and of the removal: another process brings it to its end, and nothing is made twice or left.
 func TestLiveKilled(t *testing.T) {
@@ -243,6 +250,7 @@ func TestLiveKilled(t *testing.T) {
 				if err != nil {
 					steps = at + 2
 				}
+				otherProcess()
 				again, want := liveOf(t, sw, to)
 				if err := carry(again, want); err != nil {
 					t.Fatalf("%s, %s request %d: %v", what, lost, at, err)
@@ -695,8 +703,15 @@ type virtual struct {
 	before func(n int, conn net.Conn) // of the n-th request, from 0, which waits for it
 
 	mu   sync.Mutex
+	runs string     // which process it is, beside its starts
 	came int        // requests
 	turn sync.Mutex // one at a time
+}
+
+func (v *virtual) Orchagent(ctx context.Context) (Process, error) {
+	p, err := v.beside.Orchagent(ctx)
+	p.ID += v.runs
+	return p, err
 }
 
 func (v *virtual) Dial(context.Context, Process) (net.Conn, error) {
@@ -810,6 +825,88 @@ func TestLiveHangs(t *testing.T) {
 			if tried < max(1, 60/every) {
 				t.Errorf("%d requests", tried)
 			}
+		})
+	}
+}
+
+// TestTwoDrivers has two drivers of one orchagent, which does not answer the first: the second sends nothing, also where the first is closed and none can hear
+// the answer any more, until that has come, or 2 minutes have passed, or another orchagent runs. The switch beside it is not meant.
+func TestTwoDrivers(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		closed bool
+		says   string
+		over   time.Duration
+	}{
+		{"the first is there", false, "has not answered", 30 * time.Second},
+		{"the first is closed", true, "nothing more is sent to this orchagent", longestAnswer},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in := inputs(t)[1]
+			sw, beside1 := newSwitch(t), newSwitch(t)
+			synctest.Test(t, func(t *testing.T) {
+				v := &virtual{beside: beside{sw}}
+				v.before = func(n int, _ net.Conn) {
+					if n == 5 {
+						time.Sleep(30 * time.Second)
+					}
+				}
+				begin := time.Now()
+				first, want := liveOf(t, sw, in)
+				first.cfg.Host = v
+				if err := first.Apply(t.Context(), want); !errors.Is(err, errSilent) {
+					t.Fatal(err)
+				}
+				if row.closed {
+					if err := first.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				second, _ := liveOf(t, sw, in)
+				second.cfg.Host = v
+				other, otherWant := liveOf(t, beside1, in)
+				other.cfg.Host = &virtual{beside: beside{beside1}}
+				if err := other.Apply(t.Context(), otherWant); err != nil {
+					t.Errorf("another switch: %v", err)
+				}
+				for ; time.Since(begin) < row.over; time.Sleep(row.over / 10) {
+					if err := second.Apply(t.Context(), want); err == nil || !strings.Contains(err.Error(), row.says) {
+						t.Fatalf("after %v: %v", time.Since(begin), err)
+					}
+					if _, err := second.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), row.says) {
+						t.Fatalf("after %v: %v", time.Since(begin), err)
+					}
+				}
+				if v.requests() != 6 {
+					t.Errorf("%d requests", v.requests())
+				}
+				synctest.Wait() // the answer is there
+				if err := second.Apply(t.Context(), want); err != nil {
+					t.Fatal(err)
+				}
+				has(t, sw, second, want, in)
+				if err := first.Apply(t.Context(), want); !row.closed && err != nil {
+					t.Error(err)
+				}
+				// One that hangs for ever, and another one after it.
+				v.before = func(n int, _ net.Conn) { time.Sleep(time.Hour) }
+				if err := second.Remove(t.Context()); !errors.Is(err, errSilent) {
+					t.Fatal(err)
+				}
+				third, _ := liveOf(t, sw, in)
+				third.cfg.Host = v
+				time.Sleep(2 * longestAnswer)
+				if err := third.Apply(t.Context(), want); !errors.Is(err, errSilent) {
+					t.Fatal(err)
+				}
+				v.before = nil
+				v.runs = "another"
+				if err := third.Apply(t.Context(), want); err != nil {
+					t.Fatal(err)
+				}
+				has(t, sw, third, want, in)
+				time.Sleep(time.Hour)
+			})
 		})
 	}
 }

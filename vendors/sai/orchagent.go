@@ -27,7 +27,7 @@ type Host interface {
 
 // Process is an orchagent that runs.
 type Process struct {
-	ID    string          // tells it from one before, or after
+	ID    string          // tells it from one before or after, and from those of other machines
 	ASIC  string          // on a switch of several ASICs that which it drives, as "asic0"; "" elsewhere
 	Names map[string]bool // of object types, attributes and enums' values that csig uses, those that its SAI has
 	Unfit string          // why nothing may be sent to it, by the arguments that it and syncd run with; "": it may
@@ -93,6 +93,10 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Process{}, err
+	}
 	var p Process
 	elsewhere, pid, unfits, syncds := 0, "", "", 0
 	for _, e := range entries {
@@ -131,7 +135,7 @@ func (l Local) Orchagent(ctx context.Context) (Process, error) {
 			syncds++
 			continue
 		}
-		p.ID, pid = of+" "+start, of
+		p.ID, pid = of+" "+start+" "+strings.TrimSpace(string(boot)), of
 		if m := ofASIC.FindSubmatch(args); m != nil {
 			p.ASIC = string(m[1])
 		}

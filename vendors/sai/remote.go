@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,9 +28,10 @@ type Remote struct{ Shell Shell }
 // Close ends the login.
 func (r Remote) Close() error { return r.Shell.Close() }
 
-// lookup prints the arguments of orchagent and syncd in the login's network namespace, orchagent's process, with what /proc has behind its name, then the
+// lookup prints the arguments of orchagent and syncd in the login's network namespace, orchagent's process, with the machine's boot and what /proc has behind its name, then the
 // names of the arguments that are texts of the library that it has loaded, each of a line; else what it found in their place.
 const lookup = `own=$(readlink /proc/self/ns/net)
+boot=$(cat /proc/sys/kernel/random/boot_id)
 found=
 for p in /proc/[0-9]*; do
 name=$(cat $p/comm 2>/dev/null)
@@ -41,7 +43,7 @@ ns=$(readlink $p/ns/net 2>/dev/null) || { [ -d $p ] && echo "unreadable $name ${
 [ $name = syncd ] || [ -z "$found" ] || continue
 args=$(tr '\000\012' ' ?' 2>/dev/null < $p/cmdline)
 [ -n "$args" ] || continue
-[ $name = syncd ] || { stat=$(cat $p/stat 2>/dev/null) && found=$p && echo "process ${p#/proc/} ${stat##*)}" || continue; }
+[ $name = syncd ] || { stat=$(cat $p/stat 2>/dev/null) && found=$p && echo "process ${p#/proc/} $boot ${stat##*)}" || continue; }
 echo "arguments $name ${p#/proc/} $args"
 done
 [ -n "$found" ] || exit 0
@@ -72,8 +74,8 @@ func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 			if fields[0] == "syncd" {
 				syncds++
 			}
-		case what == "process" && len(fields) > 20 && p.ID == "" && pidText(fields[0]) && pidText(fields[20]):
-			p.ID = fields[0] + " " + fields[20]
+		case what == "process" && len(fields) > 21 && p.ID == "" && pidText(fields[0]) && bootID.MatchString(fields[1]) && pidText(fields[21]):
+			p.ID = fields[0] + " " + fields[21] + " " + fields[1]
 		case line == "no library":
 			return Process{}, fmt.Errorf("orchagent (process %s) has no %s loaded", p.ID, metadataLibrary)
 		case used[line] && p.ID != "":
@@ -92,6 +94,8 @@ func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 	}
 	return Process{}, ErrNoOrchagent
 }
+
+var bootID = regexp.MustCompile(`^[0-9a-f-]{36}$`)
 
 func pidText(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 

@@ -126,7 +126,8 @@ func (s shell) Close() error { return nil }
 
 // TestHostileRemote has a switch answer other things than where orchagent is.
 func TestHostileRemote(t *testing.T) {
-	stat := " S" + strings.Repeat(" 1", 40)
+	const boot = "01234567-89ab-cdef-0123-456789abcdef"
+	stat := " " + boot + " S" + strings.Repeat(" 1", 40)
 	for _, row := range []struct{ answers, says string }{
 		{"", ErrNoOrchagent.Error()},
 		{"elsewhere\nelsewhere\n", "2 run in other network namespaces"},
@@ -138,6 +139,7 @@ func TestHostileRemote(t *testing.T) {
 		{"process 17" + stat + "\n" + attrSignal + "\x1b[2J\n", "looking for orchagent"},
 		{"process ../1" + stat + "\n", "looking for orchagent"},
 		{"process 17 S\n", "looking for orchagent"},
+		{"process 17 S" + strings.Repeat(" 1", 40) + "\n", "looking for orchagent"},
 		{attrSignal + "\n", "looking for orchagent"},
 		{"process 17" + stat + "\nprocess 18" + stat + "\n", "looking for orchagent"},
 		{strings.Repeat("\x1b", 1<<16), "looking for orchagent"},
@@ -148,7 +150,7 @@ func TestHostileRemote(t *testing.T) {
 		}
 	}
 	p, err := Remote{shell("arguments syncd 9 /usr/bin/syncd -u -s\nprocess 17" + stat + "\narguments orchagent 17 /usr/bin/orchagent -s\n" + attrSignal + "\n")}.Orchagent(t.Context())
-	if err != nil || !p.Names[attrSignal] || len(p.Names) != 1 || p.Unfit != "" || p.ID != "17 1" {
+	if err != nil || !p.Names[attrSignal] || len(p.Names) != 1 || p.Unfit != "" || p.ID != "17 1 "+boot {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
@@ -27,33 +28,76 @@ var (
 	errLost   = errors.New("the connection with orchagent was lost")
 )
 
+// unanswered has, of each orchagent that has not answered a request of this process of csig's, the connection on which that was: other drivers of that
+// orchagent send nothing meanwhile, as after a change of the fleet file. Its lock is for the state of the connections in it, too.
+var unanswered = struct {
+	sync.Mutex
+	of map[string]*server // by Process.ID
+}{of: map[string]*server{}}
+
+// mayAsk reports whether an orchagent may be sent a request: none before was left without its answer.
+func mayAsk(id string) error {
+	unanswered.Lock()
+	defer unanswered.Unlock()
+	return mayAskLocked(id)
+}
+
+func mayAskLocked(id string) error {
+	s := unanswered.of[id]
+	if s == nil {
+		return nil
+	}
+	if err := s.settle(); s.busy() {
+		return err
+	}
+	delete(unanswered.of, id)
+	return nil
+}
+
 // server is a connection with orchagent's ServerSai. One request is under way at a time.
 type server struct {
+	id       string // of the process
 	names    names
 	switchID OID
 	patience time.Duration
 
 	mq      *sonicmq.Conn
+	closed  bool      // by Close, or lost
 	waiting bool      // a request was sent, and is not answered
 	sent    time.Time // the last request
 }
 
 // openServer begins to speak with what answers at a connection, which is closed after an error.
-func openServer(ctx context.Context, conn net.Conn, n names, switchID OID) (*server, error) {
+func openServer(ctx context.Context, conn net.Conn, id string, n names, switchID OID) (*server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, errSilent)
 	defer cancel()
 	mq, err := sonicmq.Open(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	return &server{names: n, switchID: switchID, patience: serverPatience, mq: mq}, nil
+	return &server{id: id, names: n, switchID: switchID, patience: serverPatience, mq: mq}, nil
 }
 
 // Close ends the connection. What was asked for last may still be carried out.
-func (s *server) Close() { s.mq.Close() }
+func (s *server) Close() {
+	unanswered.Lock()
+	defer unanswered.Unlock()
+	s.closed = true
+	s.mq.Close()
+}
 
-// healthy reports whether a request may be sent: the last one was answered.
+// healthy reports whether a request may be sent: the last one was answered, and that of each other driver.
 func (s *server) healthy() error {
+	unanswered.Lock()
+	defer unanswered.Unlock()
+	if err := s.settle(); err != nil {
+		return err
+	}
+	return mayAskLocked(s.id)
+}
+
+// settle is healthy for this connection. Of one in unanswered it has the lock.
+func (s *server) settle() error {
 	select {
 	case _, open := <-s.mq.C: // late; what it made is found by reading
 		if !open {
@@ -71,12 +115,13 @@ func (s *server) healthy() error {
 	return nil
 }
 
-// busy reports whether orchagent may still be at the last request.
+// busy reports whether orchagent may still be at the last request. Of one in unanswered it has the lock.
 func (s *server) busy() bool {
-	return s.waiting && (!s.mq.Closed() || time.Since(s.sent) < longestAnswer)
+	return s.waiting && (!s.closed || time.Since(s.sent) < longestAnswer)
 }
 
 func (s *server) lost(why error) error {
+	s.closed = true
 	s.mq.Close()
 	err := errLost
 	if s.waiting {
@@ -90,6 +135,22 @@ func (s *server) lost(why error) error {
 
 // call sends a request, and waits for its answer.
 func (s *server) call(ctx context.Context, what string, body []byte, want string) ([][2]string, error) {
+	values, err := s.ask(ctx, what, body, want)
+	unanswered.Lock()
+	defer unanswered.Unlock()
+	if !s.waiting {
+		return values, err
+	}
+	for id, other := range unanswered.of {
+		if !other.busy() {
+			delete(unanswered.of, id)
+		}
+	}
+	unanswered.of[s.id] = s
+	return values, err
+}
+
+func (s *server) ask(ctx context.Context, what string, body []byte, want string) ([][2]string, error) {
 	if err := s.healthy(); err != nil {
 		return nil, err
 	}

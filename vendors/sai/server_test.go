@@ -3,6 +3,7 @@ package sai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -21,7 +22,7 @@ func serverOf(t *testing.T, sw *saitest.Switch) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openServer(t.Context(), conn, sw.Names(), testSwitch)
+	s, err := openServer(t.Context(), conn, fmt.Sprint(sw.Starts(), sw.Socket()), sw.Names(), testSwitch)
 	if err != nil {
 		t.Fatal(err)
 	}
