@@ -187,7 +187,7 @@ func (c *Clos) graph() *graph {
 			g.cable(tor+i, agg+i/int32(c.ToRs)*int32(c.Aggs)+j, c.uplink(), c.Delay)
 		}
 	}
-	each := int32(c.Cores / c.Aggs)
+	each := int32(c.Cores / max(c.Aggs, 1)) // of a mistake that is reported beside this
 	for i := range int32(c.Pods * c.Aggs) {
 		for j := range each {
 			g.cable(agg+i, core+i%int32(c.Aggs)*each+j, c.uplink(), c.Delay)

@@ -169,3 +169,13 @@ func TestTopologyMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestFatTreeOfNoPorts has a mistake in k be one, and not a division by zero behind it.
+func TestFatTreeOfNoPorts(t *testing.T) {
+	for _, k := range []string{"0", "-2", "50", "x"} {
+		text := "format: csig.scenario/v1\ntopology: {fat_tree: {k: " + k + ", rate: 10G, delay: 1us}}\nflows: [{from: 0, to: 1, size: 1k}]\n"
+		if _, err := ParseScenario("s.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "s.yaml:2:") {
+			t.Errorf("k: %s: %v", k, err)
+		}
+	}
+}

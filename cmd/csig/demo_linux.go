@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 
@@ -139,7 +140,11 @@ func runMeshDemo(cmd *cobra.Command, opts demo.Options, s *screen) error {
 
 func runFlowsDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	out := cmd.OutOrStdout()
-	res, err := demo.RunFlows(cmd.Context(), demo.FlowsOptions{Options: opts, Ask: askHost})
+	// A terminal or reader that is gone ends it as Ctrl-C does: the control group is removed.
+	ctx, end := process.OnHangup(cmd.Context())
+	defer end()
+	opts.Live = &untilGone{opts.Live, end}
+	res, err := demo.RunFlows(ctx, demo.FlowsOptions{Options: opts, Ask: askHost})
 	if err != nil {
 		return err
 	}
@@ -151,4 +156,17 @@ func runFlowsDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	}
 	_, err = fmt.Fprintf(out, "Next: your own hosts' connections: %s\n", docs.Hosts)
 	return err
+}
+
+// untilGone calls gone when nobody reads any more.
+type untilGone struct {
+	io.Writer
+	gone func()
+}
+
+func (u *untilGone) Write(b []byte) (n int, err error) {
+	if n, err = u.Writer.Write(b); err != nil {
+		u.gone()
+	}
+	return n, err
 }
