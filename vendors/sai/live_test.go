@@ -845,9 +845,13 @@ func TestTwoDrivers(t *testing.T) {
 			in := inputs(t)[1]
 			sw, beside1 := newSwitch(t), newSwitch(t)
 			synctest.Test(t, func(t *testing.T) {
+				var hangs atomic.Bool
 				v := &virtual{beside: beside{sw}}
 				v.before = func(n int, _ net.Conn) {
-					if n == 5 {
+					switch {
+					case hangs.Load():
+						time.Sleep(time.Hour)
+					case n == 5:
 						time.Sleep(30 * time.Second)
 					}
 				}
@@ -889,7 +893,7 @@ func TestTwoDrivers(t *testing.T) {
 					t.Error(err)
 				}
 				// One that hangs for ever, and another one after it.
-				v.before = func(n int, _ net.Conn) { time.Sleep(time.Hour) }
+				hangs.Store(true)
 				if err := second.Remove(t.Context()); !errors.Is(err, errSilent) {
 					t.Fatal(err)
 				}
@@ -899,7 +903,7 @@ func TestTwoDrivers(t *testing.T) {
 				if err := third.Apply(t.Context(), want); !errors.Is(err, errSilent) {
 					t.Fatal(err)
 				}
-				v.before = nil
+				hangs.Store(false)
 				v.runs = "another"
 				if err := third.Apply(t.Context(), want); err != nil {
 					t.Fatal(err)
