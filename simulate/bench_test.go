@@ -156,8 +156,8 @@ func simulationOf(b testing.TB, text string) *Simulation {
 	return m
 }
 
-// TestNoAllocations: in the steady state nothing is allocated, whatever control, switches and recovery.
-func TestNoAllocations(t *testing.T) { // not in parallel: others' allocations would count
+// TestLongNoAllocations: in the steady state nothing is allocated, whatever control, switches and recovery.
+func TestLongNoAllocations(t *testing.T) { // not in parallel: others' allocations would count
 	const flows = "flows:\n  - {from: 0, to: 8, size: 1G}\n  - {from: 1, to: 9, size: 1G}\n  - {from: 2, to: 9, size: 1G}\n  - {from: 9, to: 0, size: 1G}\n"
 	for _, more := range []string{
 		"control: {kind: window, window: 100k}\n",
@@ -185,8 +185,8 @@ func TestNoAllocations(t *testing.T) { // not in parallel: others' allocations w
 	}
 }
 
-// TestMemory: a scenario takes no more than it says that it takes, and not less than a third of that. It prints what a flow takes.
-func TestMemory(t *testing.T) { // not in parallel: others' memory would count
+// TestLongMemory: a scenario takes no more than it says that it takes, and not less than a third of that. It prints what a flow takes.
+func TestLongMemory(t *testing.T) { // not in parallel: others' memory would count
 	for _, control := range []string{"kind: window, window: 100k", "kind: hpcc", "kind: swift", "kind: cubic"} {
 		s := scenario(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\nworkloads: [{kind: poisson, sizes: rpc, load: 8, for: 2ms}]\ncontrol: {"+control+"}\n")
 		var before, after runtime.MemStats

@@ -81,8 +81,8 @@ func TestLastHop(t *testing.T) {
 	}
 }
 
-// TestPLB: flows that their hash has put on one path move to others, where they are faster.
-func TestPLB(t *testing.T) {
+// TestLongPLB: flows that their hash has put on one path move to others, where they are faster.
+func TestLongPLB(t *testing.T) {
 	t.Parallel()
 	const text = "format: csig.scenario/v1\ntopology: {leaf_spine: {leaves: 2, spines: 4, hosts: 8, rate: 100G, delay: 1us}, links: [{between: [leaf0, spine2], rate: 2G}]}\nswitches: {ecn: {min: 2k}}\ncontrol: {kind: dctcp}\nworkloads: [{kind: permutation, size: 2M}, {kind: permutation, size: 2M}, {kind: permutation, size: 2M}]\npaths: "
 	plb, ecmp := run(t, text+"{choice: plb, rounds: 5}\n"), run(t, text+"{choice: ecmp}\n")

@@ -43,9 +43,9 @@ func (n *Network) waiting() (bytes uint64) {
 	return bytes
 }
 
-// TestBytesAreConserved: at each moment what was sent was received, was dropped or is on its way; at the end all of each flow is
+// TestLongBytesAreConserved: at each moment what was sent was received, was dropped or is on its way; at the end all of each flow is
 // there once, and buffers are empty. Both forms of recovery, buffers, PFC and controls by chance.
-func TestBytesAreConserved(t *testing.T) {
+func TestLongBytesAreConserved(t *testing.T) {
 	t.Parallel()
 	dropped, again, marked := 0, 0, 0
 	for seed := range uint64(60) {

@@ -130,7 +130,7 @@ var quick = slices.Concat(closedForms, drafts, ns3Star, onCSIG, htsim, twin)
 
 var results = flag.Bool("results", false, "the whole of the HPCC authors' results page, and nothing else: it takes hours")
 
-func TestOracles(t *testing.T) {
+func TestLongOracles(t *testing.T) {
 	if *results {
 		check(t, full)
 		return
