@@ -307,3 +307,16 @@ func TestCubicCSIG(t *testing.T) {
 		}
 	}
 }
+
+// TestUntouchedTags: a tag that no port replaced gives the hosts' control no head-room.
+func TestUntouchedTags(t *testing.T) {
+	c := NewCubicCSIG(1000, NewHeadroom(1, 1, 8, 2), 10_000_000_000)
+	c.signal(&Signal{Valid: true, Type: quantize.MinABW, Low: 9_000_000_000, Locator: quantize.Draft00.LMNone()}, 7)
+	if c.At != 0 || c.Room != 0 {
+		t.Errorf("at %d, room %d", c.At, c.Room)
+	}
+	c.signal(&Signal{Valid: true, Type: quantize.MinABW, Low: 8_000_000_000, Locator: 5}, 7)
+	if c.At != 7 || c.Room != 1_000_000_000 {
+		t.Errorf("of a port: at %d, room %d", c.At, c.Room)
+	}
+}

@@ -47,7 +47,7 @@ type Event struct {
 
 // Signal is a CSIG signal as the sender gets it back. S stands for a range: Low and High are its ends.
 type Signal struct {
-	Valid   bool // a tag came through, and a port wrote it
+	Valid   bool // a tag came through: one that no port replaced has the locator none
 	Type    quantize.Signal
 	Low     uint64 // in the signal's unit
 	High    uint64

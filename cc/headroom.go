@@ -210,10 +210,11 @@ func (c *CubicCSIG) On(e *Event, o *Output) {
 	o.Rate = float64(c.Cap) * 8
 }
 
-// signal is what a signal leaves at least, which is no more than the link of the host. Where a port's agent is gone it is none.
+// signal is what a signal leaves at least, which is no more than the link of the host. Where a port's agent is gone it is none; a tag that
+// no port replaced says nothing, as to hosts.
 func (c *CubicCSIG) signal(g *Signal, now uint64) {
 	switch {
-	case !g.Valid:
+	case !g.Valid, g.Locator == quantize.Draft00.LMNone():
 		return
 	case g.Type == quantize.MinABW:
 		c.At, c.Room = now, min(g.Low/8, c.slowest)
