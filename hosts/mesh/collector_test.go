@@ -448,6 +448,16 @@ func TestFindings(t *testing.T) {
 		written["leaf1:up"] = 6 // a bucket apart is the same
 		during(long, congested(c, "leaf1:up", 1))
 		has(t, c, "the agent says the same")
+		written["leaf1:up"] = 2 // nothing is left in either: two measurements are no closer
+		during(long, func(from, to string) Row {
+			row := congested(c, "leaf1:up", 1)(from, to)
+			if row.S != idle(from, to).S {
+				row.S = 0
+			}
+			return row
+		})
+		has(t, c, "the port is full in both")
+		written["leaf1:up"] = 6
 		during(long, idle)
 		has(t, c, "no rule of a full port", "mesh-misses-full leaf1:up")
 		// Another port is worse on all ways that pass it: nothing says that its rules are wrong.

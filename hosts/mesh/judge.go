@@ -369,7 +369,7 @@ func written(p *api.Port, sig quantize.Signal) (s uint8, writes bool) {
 func (c *Collector) compare(p *port, k int, sig quantize.Signal, writes uint8, read *least, passed []pairRef, now time.Time) (out []Finding) {
 	buckets := c.fleet.Profile.Signals[sig].Buckets
 	apart := func(a, b uint8) bool { return sig.Worse(a, b) && max(a, b)-min(a, b) > 1 }
-	if read != nil && apart(read.s, writes) {
+	if read != nil && apart(read.s, writes) && !c.isFull(sig, writes, p) {
 		f := c.example(findings.MeshNamesIdle, findings.Error, []pairRef{read.first}, fmt.Sprintf("%s: hosts read %s of it, and its agent writes %s: a rule is not as csig wrote it, or another switch has its locator",
 			sig, buckets.FormatRange(read.s), buckets.FormatRange(writes)))
 		f.Device, f.Ports, f.Pairs, f.wait = p.Device, []string{p.Port}, read.pairs, c.readAgain([]pairRef{read.first})

@@ -254,6 +254,20 @@ func (c *Collector) limit(all map[limitKey]*Bottleneck, from, to int, sig quanti
 	}
 }
 
+// isFull reports whether a port has at most a hundredth of its speed left: there buckets are closer to one another than two
+// measurements.
+func (c *Collector) isFull(sig quantize.Signal, s uint8, p *port) bool {
+	buckets := c.fleet.Profile.Signals[sig].Buckets
+	_, high := buckets.Range(s)
+	switch {
+	case sig == quantize.MinABWC:
+		return high <= 10_000 // ppm
+	case sig == quantize.MinABW:
+		return high <= p.is.Speed/100 // of no known speed none is
+	}
+	return false
+}
+
 // limits reports whether a port has at most half of its speed left; without a speed in the fleet file, or for
 // signals that are not bandwidth, whether S is in the worse half.
 func (c *Collector) limits(sig quantize.Signal, s uint8, p *port) bool {
