@@ -19,7 +19,7 @@ func TestHostTCPAverage(t *testing.T) {
 	b.startSwitches()
 	b.start(b.h1)
 	b.start(b.h2)
-	b.serve(b.h2, 5201)
+	server := b.serve(b.h2, 5201)
 	seen := b.watch(b.h2)
 	c := b.dial(b.h1, "10.0.0.2:5201")
 	received := func(s *tcp.Status, signal string) *tcp.Reading {
@@ -31,6 +31,7 @@ func TestHostTCPAverage(t *testing.T) {
 		}
 		return nil
 	}
+	written := int64(0)
 	// Packets are few and short: each is one, and what is left is what the load leaves.
 	until := func(what string, load uint64, ok func(r *tcp.Reading) bool) {
 		t.Helper()
@@ -42,6 +43,7 @@ func TestHostTCPAverage(t *testing.T) {
 				if _, err := c.Write(make([]byte, 100)); err != nil {
 					t.Fatal(err)
 				}
+				written += 100
 				time.Sleep(time.Millisecond) // they are packets of their own
 			}
 			r := received(s, "abw")
@@ -54,15 +56,22 @@ func TestHostTCPAverage(t *testing.T) {
 	})
 	until("the average is there, too", 20_000_000, func(r *tcp.Reading) bool { return *r.Mean > 68_000_000 })
 
-	// The last packets have arrived once the count of tags stands still.
-	var last *tcp.Status
-	before := uint64(0)
-	last = b.await(b.h2, "all packets have arrived", func(s *tcp.Status) bool {
-		now := s.Counts.Stripped
-		still := now == before
-		before = now
-		return still
-	})
+	// All packets have arrived, and the capture has them.
+	if !within(patience, func() bool { return server.got.Load() == written }) {
+		t.Fatalf("%d of %d bytes arrived", server.got.Load(), written)
+	}
+	last := b.await(b.h2, "it answers", func(*tcp.Status) bool { return true })
+	if !within(patience, func() bool {
+		n := uint64(0)
+		for _, p := range seen() {
+			if p.tag {
+				n++
+			}
+		}
+		return n == last.Counts.Stripped
+	}) {
+		t.Fatalf("the capture has %d packets, and csig removed %d tags", len(seen()), last.Counts.Stripped)
+	}
 	const layout = quantize.Draft00
 	for signal, preset := range map[quantize.Signal]string{quantize.MinABW: "log-100M", quantize.MinABWC: "log"} {
 		buckets, err := quantize.Preset(signal, preset)
