@@ -193,6 +193,26 @@ func (p *proc) stop() error {
 	return p.child.stop()
 }
 
+// watch ends a run with the child's error where the child ends before the run.
+func (c *child) watch(run context.Context, end context.CancelCauseFunc) {
+	select {
+	case <-c.ended:
+		end(c.died())
+	case <-run.Done():
+	}
+}
+
+// stopAll ends hosts, and then agents.
+func stopAll(hosts []*child, agents []*proc) (err error) {
+	for _, c := range hosts {
+		err = errors.Join(err, c.stop())
+	}
+	for _, a := range agents {
+		err = errors.Join(err, a.stop())
+	}
+	return err
+}
+
 // stop ends the process as a service manager does.
 func (c *child) stop() error {
 	select {

@@ -130,15 +130,7 @@ func (r *flowsRunner) run(ctx context.Context) (err error) {
 	defer done()
 
 	fmt.Fprintf(r.o.Live, "Two hosts behind three switches, twice, in namespaces of this run, %v apart.\nOver the one path a TCP flow has the signal. No switch and no host of the other\none runs csig.\n\n", 2*flowDelay)
-	watch := func(c *child) {
-		all.Go(func() {
-			select {
-			case <-c.ended:
-				cancel(c.died())
-			case <-run.Done():
-			}
-		})
-	}
+	watch := func(c *child) { all.Go(func() { c.watch(run, cancel) }) }
 	for i, h := range r.paths[withSignal].hops {
 		a, err := startAgent(r.o.Executable, scratch, r.fleet, h)
 		if err != nil {
@@ -181,13 +173,7 @@ func (r *flowsRunner) run(ctx context.Context) (err error) {
 	}
 	cancel(nil)
 	all.Wait()
-	for _, c := range r.hosts {
-		err = errors.Join(err, c.stop())
-	}
-	for _, a := range r.agents {
-		err = errors.Join(err, a.stop())
-	}
-	return err
+	return stopAll(r.hosts, r.agents)
 }
 
 // stepLoads are the loads of a step, in bit/s.

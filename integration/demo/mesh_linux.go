@@ -208,13 +208,7 @@ func (r *meshRunner) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, c := range r.hosts {
-		all.Go(func() {
-			select {
-			case <-c.ended:
-				cancel(c.died())
-			case <-run.Done():
-			}
-		})
+		all.Go(func() { c.watch(run, cancel) })
 	}
 	if err := r.ready(startup); err != nil {
 		return err
@@ -224,13 +218,7 @@ func (r *meshRunner) run(ctx context.Context) (err error) {
 	}
 	cancel(nil)
 	all.Wait()
-	for _, c := range r.hosts {
-		err = errors.Join(err, c.stop())
-	}
-	for _, a := range r.agents {
-		err = errors.Join(err, a.stop())
-	}
-	return err
+	return stopAll(r.hosts, r.agents)
 }
 
 // startHosts has each host run csig mesh; the first one collects.
