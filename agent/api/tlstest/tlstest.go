@@ -12,11 +12,12 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// Authority certifies who is who, for an hour.
+// Authority certifies who is who, for an hour. Tests in parallel may share one, not a name.
 type Authority struct {
 	CA string // file of its own certificate (PEM)
 
@@ -24,15 +25,14 @@ type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	next int64
-	more []string // further names of the next one
+	next atomic.Int64
 }
 
 // New makes an authority whose files go with the test.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.make("ca", true, time.Hour, bothEnds...)
+	a.cert, a.key = a.make([]string{"ca"}, true, time.Hour, bothEnds...)
 	a.CA, _ = a.Files("ca")
 	return a
 }
@@ -41,16 +41,14 @@ func New(t testing.TB) *Authority {
 // connection, and returns its files.
 func (a *Authority) Certify(name string, more ...string) (cert, key string) {
 	a.t.Helper()
-	a.more = more
-	defer func() { a.more = nil }()
-	a.make(name, false, time.Hour, bothEnds...)
+	a.make(append([]string{name}, more...), false, time.Hour, bothEnds...)
 	return a.Files(name)
 }
 
 // Expire makes a certificate that is not valid any more, and returns its files.
 func (a *Authority) Expire(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false, -time.Minute, bothEnds...)
+	a.make([]string{name}, false, -time.Minute, bothEnds...)
 	return a.Files(name)
 }
 
@@ -58,14 +56,14 @@ func (a *Authority) Expire(name string) (cert, key string) {
 // files.
 func (a *Authority) CertifyServer(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false, time.Hour, x509.ExtKeyUsageServerAuth)
+	a.make([]string{name}, false, time.Hour, x509.ExtKeyUsageServerAuth)
 	return a.Files(name)
 }
 
 // CertifyAnything makes a certificate without a purpose, and returns its files.
 func (a *Authority) CertifyAnything(name string) (cert, key string) {
 	a.t.Helper()
-	a.make(name, false, time.Hour)
+	a.make([]string{name}, false, time.Hour)
 	return a.Files(name)
 }
 
@@ -76,16 +74,16 @@ func (a *Authority) Files(name string) (cert, key string) {
 	return filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
 }
 
-func (a *Authority) make(name string, ca bool, left time.Duration, usage ...x509.ExtKeyUsage) (*x509.Certificate, *ecdsa.PrivateKey) {
+// make certifies names, after the first of which the files are called.
+func (a *Authority) make(names []string, ca bool, left time.Duration, usage ...x509.ExtKeyUsage) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.next++
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left),
-		DNSNames: append([]string{name}, a.more...), IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(a.next.Add(1)), Subject: pkix.Name{CommonName: names[0]}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left),
+		DNSNames: names, IsCA: ca, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: usage,
 	}
 	parent, signer := a.cert, a.key
@@ -100,7 +98,7 @@ func (a *Authority) make(name string, ca bool, left time.Duration, usage ...x509
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	certFile, keyFile := a.Files(name)
+	certFile, keyFile := a.Files(names[0])
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			a.t.Fatal(err)
