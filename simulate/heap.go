@@ -39,15 +39,22 @@ const (
 type heap struct {
 	events []event
 	made   uint64
+	taken  bool // the first one was: its place waits for what is pushed next
 }
 
 // root is the place of the next event; the children of place i are 4i−8 to 4i−5.
 const root = 3
 
-func (h *heap) len() int { return max(len(h.events)-root, 0) }
+func (h *heap) len() int {
+	h.settle()
+	return max(len(h.events)-root, 0)
+}
 
 // next is when the next event is; there is one.
-func (h *heap) next() int64 { return h.events[root].at }
+func (h *heap) next() int64 {
+	h.settle()
+	return h.events[root].at
+}
 
 // before is 1 where a is before b, else 0: without a branch, which no processor could predict.
 func before(a, b *event) int {
@@ -62,6 +69,11 @@ func (h *heap) push(at int64, k kind, of int32) {
 	}
 	h.made++
 	e := event{at, h.made<<(ofBits+kindBits) | uint64(k)<<ofBits | uint64(of)}
+	if h.taken {
+		h.taken = false
+		h.sink(e)
+		return
+	}
 	h.events = append(h.events, e)
 	i := len(h.events) - 1
 	for i > root {
@@ -77,13 +89,27 @@ func (h *heap) push(at int64, k kind, of int32) {
 
 // pop takes the next event out; there is one.
 func (h *heap) pop() event {
-	first, n := h.events[root], len(h.events)-1
-	e := h.events[n]
-	h.events = h.events[:n]
-	if n == root {
-		return first
+	h.settle()
+	h.taken = true
+	return h.events[root]
+}
+
+// settle has the last event take the place of the one that was taken.
+func (h *heap) settle() {
+	if !h.taken {
+		return
 	}
-	i := root
+	h.taken = false
+	n := len(h.events) - 1
+	e := h.events[n]
+	if h.events = h.events[:n]; n > root {
+		h.sink(e)
+	}
+}
+
+// sink puts an event in the first place, or as far down as it belongs.
+func (h *heap) sink(e event) {
+	i, n := root, len(h.events)
 	for {
 		down := 4*i - 8
 		if down >= n {
@@ -109,5 +135,4 @@ func (h *heap) pop() event {
 		i = least
 	}
 	h.events[i] = e
-	return first
 }

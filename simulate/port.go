@@ -4,24 +4,29 @@ import (
 	"github.com/csig-agent/csig/cc"
 )
 
-// link sends in one direction: an egress port and its cable.
+// link sends in one direction: an egress port and its cable. What each packet needs is in its first two lines of the
+// processor's cache.
 type link struct {
-	rate      uint64 // bit/s
-	delay     int64  // ps
-	host      int32  // whose flows it asks for packets, -1: a switch's
-	of        int32  // the switch whose port it is, -1: a host's
-	into      int32  // the switch that it ends at, -1: a host
-	paused    bool   // by the other end (PFC)
-	armed     bool   // there is an event for the end of what it sends
-	busy      int64  // until when it sends
-	queue     fifo
-	wire      fifo // begun, and not at the end yet: each with its time
-	queued    uint64
+	perByte int64 // ps, 0: not a whole number
+	delay   int64 // ps
+	busy    int64 // until when it sends
+	queue   fifo
+	wire    fifo // begun, and not at the end yet: each with its time
+	queued  uint64
+	host    int32 // whose flows it asks for packets, -1: a switch's
+	of      int32 // the switch whose port it is, -1: a host's
+	into    int32 // the switch that it ends at, -1: a host
+	paused  bool  // by the other end (PFC)
+	armed   bool  // there is an event for the end of what it sends
+
 	mostQueue uint64
 	bytes     uint64 // sent, with what is being sent
-	drops     uint64
-	pint      cc.PINTPort
+	rate      uint64 // bit/s
 	ingress   ingress
+	drops     uint64
+
+	pint cc.PINTPort
+	_    [40]byte
 }
 
 // ingress is what the switch at the end of a link holds of what came by it, for PFC.
@@ -62,7 +67,11 @@ type fifo struct{ first, last int32 }
 
 // addLink adds a link, from and into switches, or hosts where they are none.
 func (n *Network) addLink(rate uint64, delay int64, from, into int32) int32 {
-	n.links = append(n.links, link{rate: rate, delay: delay, host: -1, of: from, into: into, queue: fifo{none, none}, wire: fifo{none, none}})
+	perByte := int64(0)
+	if 8*cc.Second%rate == 0 {
+		perByte = int64(8 * cc.Second / rate)
+	}
+	n.links = append(n.links, link{rate: rate, perByte: perByte, delay: delay, host: -1, of: from, into: into, queue: fifo{none, none}, wire: fifo{none, none}})
 	return int32(len(n.links) - 1)
 }
 
@@ -73,7 +82,12 @@ func (n *Network) addHost(link int32) int32 {
 }
 
 // takes is how long a link sends so many bytes.
-func (l *link) takes(bytes int32) int64 { return int64(uint64(bytes) * 8 * cc.Second / l.rate) }
+func (l *link) takes(bytes int32) int64 {
+	if l.perByte != 0 {
+		return int64(bytes) * l.perByte
+	}
+	return int64(uint64(bytes) * 8 * cc.Second / l.rate)
+}
 
 func (n *Network) newPacket() int32 {
 	if n.free != none {
@@ -125,9 +139,13 @@ func (n *Network) kick(id int32) {
 	} else if p != none {
 		l.queued -= uint64(n.packets[p].size)
 	}
-	if p == none {
-		return
+	if p != none {
+		n.send(l, id, p)
 	}
+}
+
+// send has a link that is not busy send a packet.
+func (n *Network) send(l *link, id, p int32) {
 	k := &n.packets[p]
 	if l.of >= 0 {
 		if n.csig != nil {
@@ -135,7 +153,7 @@ func (n *Network) kick(id int32) {
 				n.roll(id) // what is sent now is of the next window
 			}
 		}
-		n.leaves(id, p)
+		n.leaves(l, id, k, p)
 	}
 	l.bytes += uint64(k.size)
 	l.busy = n.now + l.takes(k.size)
@@ -157,8 +175,7 @@ func (n *Network) arm(l *link, id int32) {
 
 // leaves has a packet leave the buffer of a switch, with what the port writes on it: what is behind the packet, and was sent
 // before it.
-func (n *Network) leaves(id, p int32) {
-	l, k := &n.links[id], &n.packets[p]
+func (n *Network) leaves(l *link, id int32, k *packet, p int32) {
 	n.release(k, &n.switches[l.of])
 	if k.ack {
 		return
@@ -170,7 +187,7 @@ func (n *Network) leaves(id, p int32) {
 		n.stamp(id, k)
 		return
 	}
-	n.write(id, p)
+	n.write(l, id, k, p)
 }
 
 // isMarked is whether a packet that leaves gets a mark, by the bytes that stay behind it.
@@ -191,8 +208,7 @@ func (n *Network) isMarked(l *link) bool {
 }
 
 // write has a packet read what the port is like that begins to send it: behind the packet, and sent before it.
-func (n *Network) write(id, p int32) {
-	l, k := &n.links[id], &n.packets[p]
+func (n *Network) write(l *link, id int32, k *packet, p int32) {
 	switch k.ask {
 	case cc.AskTelemetry:
 		h := cc.Hop{Port: uint32(id), Rate: l.rate, Bytes: l.bytes, Queue: l.queued, Time: n.now, Sojourn: n.now - k.came}
@@ -223,9 +239,13 @@ func (n *Network) enqueue(p int32) {
 		n.freePacket(p)
 		return
 	}
+	l.mostQueue = max(l.mostQueue, l.queued+size)
+	if l.queue.first == none && n.now >= l.busy && !l.paused {
+		n.send(l, id, p)
+		return
+	}
 	n.put(&l.queue, p)
 	l.queued += size
-	l.mostQueue = max(l.mostQueue, l.queued)
 	n.kick(id)
 }
 
