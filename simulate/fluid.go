@@ -146,7 +146,8 @@ func (u *fluid) begin(id int32) {
 	u.limit[id] = math.Inf(1)
 	if u.m.scenario.Control.Kind == "window" {
 		window := math.Ceil(float64(u.m.scenario.Control.Window)/float64(n.payload)) * float64(full)
-		u.limit[id] = window * 8e12 / float64(u.m.trip(f.from, f.to))
+		rtt, _ := u.m.trip(f.from, f.to)
+		u.limit[id] = window * 8e12 / float64(rtt)
 	}
 	wait := u.waits(f)
 	alone := u.m.alone(f)

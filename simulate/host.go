@@ -158,7 +158,7 @@ func (n *Network) receive(p int32) {
 		n.event = n.written(p)
 		n.event.Kind, n.event.Now = cc.Data, n.now
 		f.receiver.Data(&n.event)
-		k.read, k.window, k.cnp = uint8(copy(n.hops[int(p)*maxHops:][:maxHops], n.event.Path)), n.event.Window, n.event.CNP
+		k.read, k.window, k.cnp = uint8(copy(n.hopsOf(p), n.event.Path)), n.event.Window, n.event.CNP
 	}
 	k.ack, k.nack, k.at, k.seq = true, nack, f.back, f.received
 	k.size = n.ack + n.telemetry(k, int(k.read))
@@ -176,7 +176,7 @@ func (n *Network) written(p int32) cc.Event {
 		e.Signal = n.signal(k)
 	}
 	if k.read > 0 {
-		e.Path = n.hops[int(p)*maxHops:][:k.read]
+		e.Path = n.hopsOf(p)[:k.read]
 	}
 	return e
 }

@@ -88,7 +88,8 @@ type Network struct {
 	flows     []flow
 	order     []int32 // flows that begin at a time of their own, the next one first
 	packets   []packet
-	hops      []cc.Hop // maxHops of each packet
+	hops      []cc.Hop // mostHops of each packet
+	mostHops  int      // links of switches on the longest path
 	route     []int32  // links, paths one behind the other, each ended by none
 	event     cc.Event // for controls, which keep none of it
 	free      int32
@@ -133,7 +134,7 @@ type tally struct{ sent, received, dropped uint64 }
 
 // newNetwork has packets of so many bytes of payload and of headers, and telemetry of perHop bytes for each hop.
 func newNetwork(payload, header, perHop int32, seed uint64) *Network {
-	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
+	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, mostHops: maxHops - 1, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
 }
 
 // addPath keeps a path.

@@ -96,9 +96,12 @@ func (n *Network) newPacket() int32 {
 		return p
 	}
 	n.packets = append(n.packets, packet{})
-	n.hops = append(n.hops, make([]cc.Hop, maxHops)...)
+	n.hops = append(n.hops, make([]cc.Hop, n.mostHops)...)
 	return int32(len(n.packets) - 1)
 }
+
+// hopsOf is the room for what links write on a packet.
+func (n *Network) hopsOf(p int32) []cc.Hop { return n.hops[int(p)*n.mostHops:][:n.mostHops] }
 
 func (n *Network) freePacket(p int32) { n.packets[p].next, n.free = n.free, p }
 
@@ -215,7 +218,7 @@ func (n *Network) write(l *link, id int32, k *packet, p int32) {
 		if n.coarse { // its fields' units: 128 and 80 bytes, ns
 			h.Bytes, h.Queue, h.Time = h.Bytes-h.Bytes%128, h.Queue-h.Queue%80, h.Time-h.Time%1000
 		}
-		n.hops[int(p)*maxHops+int(k.read)] = h
+		n.hopsOf(p)[k.read] = h
 		k.read++
 	case cc.AskPower:
 		k.power = max(k.power, cc.EncodePower(l.pint.Send(n.now, k.size, l.queued, l.rate, n.pintT), n.chance.Float64()))

@@ -33,13 +33,16 @@ func New(s *Scenario) (*Simulation, error) {
 		m.addCSIG(s.CSIG)
 		m.tagged = stream(uint64(s.Seed), streamShare)
 	}
+	longest := 1
 	pairs := make(map[[2]int32]bool) // of racks, of which the time between two is known
 	s.flows(func(w wanted) {
 		if pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}; !pairs[pair] {
 			pairs[pair] = true
-			m.rtt = max(m.rtt, m.trip(w.from, w.to))
+			ps, links := m.trip(w.from, w.to)
+			m.rtt, longest = max(m.rtt, ps), max(longest, links)
 		}
 	})
+	n.mostHops = longest - 1
 	n.pintT = m.rtt
 	n.flows, n.order = make([]flow, 0, s.count()), make([]int32, 0, s.count())
 	n.picker, n.plb = newPicker(m, &s.Paths), s.Paths.Choice == "plb"
@@ -136,8 +139,8 @@ func (m *Simulation) send(id int32, key uint64) {
 	n.route = append(n.route, none)
 }
 
-// trip is the round trip of one packet between two hosts without queues, in ps.
-func (m *Simulation) trip(from, to int32) (ps int64) {
+// trip is the round trip of one packet between two hosts without queues, in ps, and the links of the way there.
+func (m *Simulation) trip(from, to int32) (ps int64, links int) {
 	n := m.network
 	path, _ := m.scenario.routes.route(nil, from, to, 0)
 	full, ack := n.full(len(path))
@@ -145,7 +148,7 @@ func (m *Simulation) trip(from, to int32) (ps int64) {
 		ps += n.links[l].delay + n.links[l].takes(full)
 		ps += n.links[l^1].delay + n.links[l^1].takes(ack)
 	}
-	return ps
+	return ps, len(path)
 }
 
 // full is how many bytes a full packet has on a path of so many links, and the ACK of it.
