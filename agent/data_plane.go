@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // What status and log say of the data plane is what was last seen there, never

@@ -5,7 +5,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/findings"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // texts are those of a record, which many in a row have in common.

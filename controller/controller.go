@@ -16,9 +16,9 @@ import (
 	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Config is what a controller needs.

@@ -16,14 +16,14 @@ import (
 	soniccounters "github.com/csig-agent/csig/counters/sonic"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	openflowdriver "github.com/csig-agent/csig/vendors/openflow"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	ovsdriver "github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/sonic"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // SourceName is the counter source of a device.

@@ -19,10 +19,10 @@ import (
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Opener opens the devices of a fleet through their agents, which set them up.

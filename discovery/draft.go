@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Draft is a fleet as another system describes it. Its texts are as that system has them.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Answer is what a device of a fleet answered about LLDP.

@@ -17,9 +17,9 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Config is what the agent of one device needs in a process. It opens counters and

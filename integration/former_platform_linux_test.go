@@ -19,7 +19,7 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 )
 
 // tcpBed is two hosts with TCP behind two switches, whose agents write 0x88a8 tags; a third host loads the way between

@@ -15,8 +15,8 @@ import (
 	csigagent "github.com/csig-agent/csig/agent"
 	ofcounters "github.com/csig-agent/csig/counters/openflow"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors/openflow"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 )
 

@@ -21,7 +21,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/openflow"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/protocol/sonicmq"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/eos/eostest"
@@ -25,7 +26,6 @@ import (
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"

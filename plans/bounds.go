@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Bounds of a plan's text, and of each line of a journal. The plan of 10,000

@@ -2,8 +2,8 @@ package plans
 
 import (
 	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Configurer is a target that is driven through a daemon with a configuration

@@ -1,8 +1,8 @@
 package plans
 
 import (
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Differ lists what turns one setup of a platform into another.

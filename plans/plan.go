@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Format is the version of a plan's file.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // lastWave is what no other wave of a stage has.

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 )
 
 // OpenCard opens a network card of the calling thread's network namespace, which needs

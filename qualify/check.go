@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // maxLine bounds a text of a report, in bytes.

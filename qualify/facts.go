@@ -12,7 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // factsFile is the facts file in the report's folder: a part of a fleet file.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory/outfile"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

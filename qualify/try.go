@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

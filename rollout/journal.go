@@ -20,8 +20,8 @@ import (
 
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // JournalFormat is the version of a journal's file.

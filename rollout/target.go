@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Target is one device as plans see it: the daemon on the device, or a driver. A

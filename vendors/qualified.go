@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

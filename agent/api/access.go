@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // role is what a peer may do. Each includes the ones before it.

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Bounds of an answer, and of each status of a watch: its size, the length of a

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // note logs that a peer asks for something, and more by names and values. The peer is whom the

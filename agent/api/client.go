@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // DefaultSocket is where an agent listens without --socket: in vendors.AgentDir.

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"syscall"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Listener is a TCP listener for another HTTP server of the process, with the bounds of the

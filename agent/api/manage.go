@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Paths of a daemon's socket that read its device as a whole and change its

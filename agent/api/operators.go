@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // LockPath is the path of a device's change lock: one operator at a time changes a device.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // TLSFiles are the files of one end of a connection: its certificate and key,

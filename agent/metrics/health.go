@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // maxReasons bounds an answer of HealthPath and ReadyPath.

@@ -22,7 +22,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/inventory/outfile"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // sharing is how controllers share a fleet.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // askWait is how long a daemon may take for an answer.

@@ -12,8 +12,8 @@ import (
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 type assessOptions struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // planCommands writes what each device is sent, step by step: the exact script

@@ -8,7 +8,7 @@ import (
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // planText is a plan for a person. Devices whose changes are alike are one

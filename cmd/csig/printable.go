@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // printableLines is a text for a terminal: its lines and their blanks stay, and what else

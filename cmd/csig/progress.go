@@ -16,9 +16,9 @@ import (
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // progress shows what a run does: on a terminal a live block of lines, and

@@ -18,10 +18,10 @@ import (
 
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // qualifyOptions are the flags of csig qualify and of its calibration.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory/outfile"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // signatureNamespace keeps a signature of anything else from being one of a plan

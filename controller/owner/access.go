@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Peer is another controller: a name of its certificate, and where its server listens.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/controller/owner/kv"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // A tunnel is a connection of two controllers through NATS: what an operator asks of a device at

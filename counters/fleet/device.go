@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // device is one device on its way from slot to slot.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 

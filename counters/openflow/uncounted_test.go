@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gosnmp/gosnmp"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // maxScanned is how many interfaces a listing has at most: more than switches have, also with

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gosnmp/gosnmp"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // system is what the agent says about its device.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gosnmp/gosnmp"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // v3 is a session of SNMPv3 with the user-based security model (RFC 3414), all

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // TestHostile: whatever the switch's Redis does, a reading ends in time, and its errors

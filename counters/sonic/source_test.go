@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Format is the header's format field.

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Reader reads a trace, one reading at a time.

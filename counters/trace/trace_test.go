@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

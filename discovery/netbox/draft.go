@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/csig-agent/csig/discovery"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Draft is the fleet of an export. roles are those of switches; none: of all devices. Devices of

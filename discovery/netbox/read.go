@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/discovery"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Bounds of an export: 10,000 switches of 64 ports have far less.

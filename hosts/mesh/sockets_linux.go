@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/hosts/internal/offer"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 // routeAge is how long a route and the next hop's address are used before the kernel is asked again.

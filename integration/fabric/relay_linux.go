@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 )
 
 // Relay is a long cable: what comes to one port of a host leaves the other a time later. Hosts whose packets pass it

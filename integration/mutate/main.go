@@ -33,13 +33,13 @@ import (
 var watched = []string{
 	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
 	"agent", "agent/api", "assess", "device", "inventory", "plans", "rollout",
-	"vendors/openflow/ofp", "vendors/sonic", "vendors/sonic/sonicdb",
+	"protocol/ofp", "vendors/sonic", "protocol/sonicdb",
 }
 
 // watchers are the packages that test another one, beside its own tests.
 var watchers = map[string][]string{
-	"plans":                 {"rollout"},
-	"vendors/sonic/sonicdb": {"vendors/sonic", "counters/sonic"},
+	"plans":            {"rollout"},
+	"protocol/sonicdb": {"vendors/sonic", "counters/sonic"},
 }
 
 // testLimit bounds the tests of one mutant: one that hangs is noticed.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 // ListenerConfig is what a Listener listens for.

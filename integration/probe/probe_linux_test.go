@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 func TestMain(m *testing.M) { fabric.Tests(m, nil) }

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 // Format is how probes are tagged.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/openflow"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
 )
 

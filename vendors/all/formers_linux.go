@@ -16,13 +16,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
 	"github.com/csig-agent/csig/vendors/linux/netdev"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // linuxTable is what platform linux has in a device's namespace, which is the device's alone.

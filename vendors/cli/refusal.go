@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // RefusedError is a command that the device did not take. Those before it were carried out.

@@ -16,9 +16,9 @@ import (
 	"github.com/scrapli/scrapligo/platform"
 	"github.com/scrapli/scrapligo/util"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ssh"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // DefaultTimeout is how long one command may take.

@@ -3,9 +3,9 @@ package comware
 import (
 	"errors"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/linux/netdev"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 // counting is a port that accounts in one interval without an end, and nothing else.

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 

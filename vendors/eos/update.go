@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // notAllowed is why nothing is written without the operator's word.

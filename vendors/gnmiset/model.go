@@ -9,9 +9,9 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/setuponly"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Model is where a platform's models have what csig reads and writes.

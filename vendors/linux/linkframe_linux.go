@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 )
 
 var _ vendors.LinkProber = (*Driver)(nil)

@@ -12,10 +12,10 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

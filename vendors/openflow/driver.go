@@ -9,9 +9,9 @@ import (
 
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vlanrules"
 )

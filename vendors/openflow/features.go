@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // features are what the switch reports of csig's tables.

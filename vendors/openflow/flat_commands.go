@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

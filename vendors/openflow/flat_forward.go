@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // Forwarding is one of the operator's forwarding flows: which frames leave by a

@@ -1,7 +1,7 @@
 package openflow
 
 import (
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // sort gives each port of csig's what the switch has of it: flows by their rows, and

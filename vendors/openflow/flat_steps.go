@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // flatPort is what the switch has of one port's.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // TestTakesVLANs: a flow that hands over frames whatever their tag is named, where the operator

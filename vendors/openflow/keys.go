@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // Platforms is what fleet files say of switches of OpenFlow 1.3, whatever their maker.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // TestKeysAgreeWithTheDriver: what a fleet file may say is what the driver takes.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // FlowsLeft counts the flows that csig has on a switch as a platform of OpenFlow 1.3, without

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 var (

@@ -3,7 +3,7 @@ package openflow
 import (
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // TestFieldsOfOthers: a field of an experimenter is none of OpenFlow's own with its number.

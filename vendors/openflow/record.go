@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // The setup is recorded in the lower halves of the cookies of flows that no frame

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // job is what changes of a port, or of what all share, in steps: each after the

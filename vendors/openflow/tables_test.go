@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // TestFewTables: what is advised to a switch without csig's tables is what it has.

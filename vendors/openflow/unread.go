@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // A switch may have more flows than csig reads. Those of csig's are deleted by their cookie then.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vlanrules"
 )

@@ -1,8 +1,8 @@
 package ovs
 
 import (
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // classify finds out whether a frame's tag is CSIG's. No match sees a TPID, but

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // Commands is a shell script that does by ovs-ofctl what Apply(want) does on the

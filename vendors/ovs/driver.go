@@ -9,8 +9,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

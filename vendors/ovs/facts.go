@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -1,7 +1,7 @@
 package ovs
 
 import (
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -3,8 +3,8 @@ package ovs
 import (
 	"context"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 var _ vendors.HealthReader = (*Driver)(nil)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // FlowsLeft returns the flows that csig has on a switch as platform ovs, without those that

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 )
 
 // question is one to the database that is under way. Until its answer was

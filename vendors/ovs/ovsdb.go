@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // database asks ovsdb-server for the few things that OpenFlow does not tell

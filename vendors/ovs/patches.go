@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
+	"github.com/csig-agent/csig/protocol/ofp"
 )
 
 // partnerOf is the OpenFlow port of the patch that leads to a port; 0: none.

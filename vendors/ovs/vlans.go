@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/protocol/ofp"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/openflow/ofp"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

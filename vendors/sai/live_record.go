@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // What csig made is recorded in STATE_DB, which goes with a reboot, as the objects do, and stays when containers are

@@ -11,8 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/docs"
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // ServerSai (sonic-sairedis lib/ServerSai.cpp) takes arrays of texts: a key and a command, and then names and values in

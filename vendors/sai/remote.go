@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // Shell is a login at a switch, as root: vendors/ssh has it.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/sonicmq"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // serverPatience is how long orchagent may take for one request: its thread waits for orchagent's own calls of SAI.

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // maxRecord is how many bytes of a record are looked at: 512 ports with long names have half.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // What ASIC_DB has is what SAI was given: syncd writes an object there when SAI has

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // capacity adds to the facts how many entries our table can have, once it exists:

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicmq"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"

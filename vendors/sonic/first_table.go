@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // Where SAI refuses the ACL groups that the first table needs, orchagent ends, and all

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 var (

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicmq"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 )
 

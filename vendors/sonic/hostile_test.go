@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 

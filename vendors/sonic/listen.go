@@ -11,9 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicmq"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 )
 
 // listen opens the session with orchagent. It refuses where no process takes

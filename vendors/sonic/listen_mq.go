@@ -11,11 +11,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicmq"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
 	"github.com/csig-agent/csig/vendors/ssh"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // appResponses is where p4rt_app, and no other program of SONiC, waits for answers about

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicdb"
 )
 
 // The statuses of orchagent that csig tells apart (orchagent/return_code.h).

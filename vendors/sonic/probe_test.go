@@ -14,9 +14,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vlanrules"
 )

@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // The setup is recorded in STATE_DB, which goes with a reboot, as the rules do, and

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // Remove deletes our entries and our table, gives ports the TPIDs back that they

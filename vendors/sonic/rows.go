@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

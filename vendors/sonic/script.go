@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

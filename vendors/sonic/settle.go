@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // Since SONiC 202405 orchagent deletes each row and writes it again after its answer

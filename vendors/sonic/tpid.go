@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // What carries a TPID is a port, or the aggregate that it is a member of (doc.go).

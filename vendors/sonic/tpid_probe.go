@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
 )
 
 // Up to 202411 orchagent exits when SAI refuses a TPID (orchagent/saihelper.cpp,

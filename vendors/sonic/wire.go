@@ -8,8 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/csig-agent/csig/vendors/sonic/sonicdb"
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
+	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/sonicmq"
 )
 
 // wire is how rows reach P4Orch, and how its answers come back.

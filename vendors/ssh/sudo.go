@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // SudoError is a login that may not become root. It comes inside a

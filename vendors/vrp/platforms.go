@@ -5,10 +5,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/qos"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // The platforms that this driver is for.

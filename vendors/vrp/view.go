@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
-	"github.com/csig-agent/csig/vendors/untrusted"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

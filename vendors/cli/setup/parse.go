@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Sections calls f for each line at the margin with those indented below it.

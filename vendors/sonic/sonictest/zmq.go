@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/sonic/sonicmq"
+	"github.com/csig-agent/csig/protocol/sonicmq"
 )
 
 // endpoint is orchagent's REP socket (ZMTP 3.1, as libzmq 4.3 has it), of its own, and not

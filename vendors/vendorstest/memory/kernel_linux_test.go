@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux"
-	"github.com/csig-agent/csig/vendors/linux/packets"
 	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 	"github.com/csig-agent/csig/vlanrules"
 )

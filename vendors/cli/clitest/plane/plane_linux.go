@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/vendors/linux/packets"
+	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"
 )

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // OXM is a field that a table matches or sets.

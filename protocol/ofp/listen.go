@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // listener is an address that switches dial. The sessions of one process share it.

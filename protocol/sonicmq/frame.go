@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // The bits of a frame's first byte (ZMTP 3.0, spec/23, "Framing").

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // GroupIndirect is the type of a group with one bucket (§7.3.4.2).

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // The most that csig takes from a Redis. redigo's connections allocate what a length

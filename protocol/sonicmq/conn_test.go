@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // What a REP socket of libzmq 4.3.4 sends when csig connects, as it was recorded.

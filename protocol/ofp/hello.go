@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Datapath is what a switch says of itself when it connects (§7.3.1).

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Desc is what a switch says of itself (§7.3.5.1). What does not print is escaped.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // request is a question that waits for its answer. Conn.mu guards it.

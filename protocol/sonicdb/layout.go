@@ -7,7 +7,7 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // The databases that csig reads or writes.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Port is a port of the switch (1.3.5 and 1.4 §7.2.1).

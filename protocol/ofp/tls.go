@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // TLS names the files (PEM) of a mutual TLS connection. They are read at every

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // named is the name of a change that was sent. A refusal may come long after the

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/untrusted"
 )
 
 // fed is a connection that has this to read, and then ends.

@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/csig-agent/csig/vendors/untrusted"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Conn is a REQ socket with one connection: after a Send comes one message on C, and
