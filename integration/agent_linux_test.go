@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters/chart"
-	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ebpf"

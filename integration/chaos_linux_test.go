@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 )
 
 // TestLongChaos does to agents what goes wrong in years, in an order that CSIG_SEED gives, once each, or for

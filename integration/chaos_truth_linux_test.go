@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 

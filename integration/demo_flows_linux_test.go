@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/demo"
+	"github.com/csig-agent/csig/demo"
 )
 
 // demoGroup is the control group of a demo that runs.

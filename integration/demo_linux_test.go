@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/demo"
+	"github.com/csig-agent/csig/demo"
 )
 
 const unprivileged = 65534

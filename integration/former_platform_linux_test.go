@@ -18,7 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/hosts/tcp"
-	"github.com/csig-agent/csig/integration/fabric"
 )
 
 // dialUnder connects from a host, under a congestion control.

@@ -22,8 +22,8 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/hosts/tcp"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/protocol/packets"
 )
 

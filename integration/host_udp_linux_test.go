@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/hosts/reflect"
 	"github.com/csig-agent/csig/hosts/tcp"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
 )
 

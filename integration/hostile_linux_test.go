@@ -18,7 +18,7 @@ import (
 
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 var update = flag.Bool("update", false, "rewrite the output that pages show")

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"

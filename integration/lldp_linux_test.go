@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // startLLDPD runs a real lldpd in a switch, as the subagent of its snmpd.

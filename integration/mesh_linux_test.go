@@ -19,9 +19,9 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/quantize"
 )
 

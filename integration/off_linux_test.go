@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 

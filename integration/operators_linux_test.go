@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // elsewhere is csig as another operator's machine runs it: it shares no files for locks.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/integration/fabric"
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 	_ "github.com/csig-agent/csig/vendors/all" // fleet files have the keys of its platforms
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters/refreshtest"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // Ports of the switch whose counters are read, and what they are taken for: the

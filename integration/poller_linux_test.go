@@ -10,7 +10,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp"
 	"github.com/csig-agent/csig/counters/trace"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/quantize"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify"
 	"github.com/csig-agent/csig/qualify/qualifytest"

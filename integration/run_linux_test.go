@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 

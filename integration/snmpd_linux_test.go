@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters/snmp"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // snmpd is a real net-snmp agent inside a switch.

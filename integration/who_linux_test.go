@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api/tlstest"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // Where something is tried, and what is tried: the first two columns of the table in SECURITY.md.

@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 )
 
 // captured is how many frames a capture file holds at most.

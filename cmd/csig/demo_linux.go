@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/cmd/process"
+	"github.com/csig-agent/csig/demo"
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/hosts/mesh"
-	"github.com/csig-agent/csig/integration/demo"
-	"github.com/csig-agent/csig/integration/fabric"
 )
 
 // goSignalStatus is what a Go program that is the first of its PID namespace
@@ -28,7 +27,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) (err error) {
 	if cmd.Context().Err() != nil {
 		return demo.ErrInterrupted
 	}
-	inside, status, err := fabric.Enter()
+	inside, status, err := demo.Enter()
 	switch {
 	case err != nil:
 		return &exitError{code: status, err: err}

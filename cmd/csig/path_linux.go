@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/rollout"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 )
 
 // senderConfig reads the flags of send.

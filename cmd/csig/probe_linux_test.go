@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/probe"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 

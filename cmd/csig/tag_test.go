@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )

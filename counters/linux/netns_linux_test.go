@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
-	kernel "github.com/csig-agent/csig/integration/fabric"
+	kernel "github.com/csig-agent/csig/fabric"
 )
 
 func TestMain(m *testing.M) { kernel.Tests(m, nil) }

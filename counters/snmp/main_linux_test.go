@@ -3,7 +3,7 @@ package snmp
 import (
 	"testing"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 func TestMain(m *testing.M) { fabric.Tests(m, fabric.Loopback) }

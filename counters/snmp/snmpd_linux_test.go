@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 // ifTableCache is net-snmp's cache of the interface table, in seconds. Only a SET

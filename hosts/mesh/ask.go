@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 )
 
 // probeSize is what a probe's payload has: no answer is longer than what asks for it.

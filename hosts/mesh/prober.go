@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 )
 
 // TestDissector has Wireshark read the option, by docs/csig.lua.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/vendorstest"

@@ -14,7 +14,7 @@ var linkGroup = [6]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e}
 //
 //	destination(6) source(6) [CSIG tag] 0x88b5(2) "CSGL" nonce(8) padding
 //
-// 0x88b5 is IEEE 802's first ethertype for local experiments. integration/probe
+// 0x88b5 is IEEE 802's first ethertype for local experiments. probe
 // has frames for whole paths.
 const (
 	linkType  = 0x88b5

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/gnmiset"
 	"github.com/csig-agent/csig/vendors/openconfig/oc"

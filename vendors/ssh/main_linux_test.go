@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )

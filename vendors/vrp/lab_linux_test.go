@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"

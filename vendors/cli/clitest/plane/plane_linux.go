@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/protocol/packets"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/integration/fabric"
+	"github.com/csig-agent/csig/fabric"
 )
 
 func TestMain(m *testing.M) { fabric.Tests(m, nil) }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csig-agent/csig/integration/probe"
+	"github.com/csig-agent/csig/probe"
 )
 
 // listen opens the probes' two ends: first the receiver, which must not miss

@@ -18,8 +18,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/hosts/tcp"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/hosts/mesh"
-	"github.com/csig-agent/csig/integration/fabric"
 	"github.com/csig-agent/csig/inventory"
 )
 
