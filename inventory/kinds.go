@@ -140,8 +140,12 @@ func namedKind(is, argument string) *kind {
 		return checkedKind(speedForm, parseSpeed, func(w *writer, v reflect.Value) {
 			w.out = append(w.out, FormatSpeed(v.Uint())...)
 		})
+	case "rate":
+		return checkedKind(speedForm, parseRate, func(w *writer, v reflect.Value) {
+			w.out = append(w.out, FormatSpeed(v.Uint())...)
+		})
 	case "bytes":
-		return checkedKind(func() *schema { return textForm(`^[0-9]+[kMG]?$`) }, parseBytes, writeNumber)
+		return checkedKind(func() *schema { return textForm(`^[0-9]+[kMGT]?$`) }, parseBytes, writeNumber)
 	case "margin":
 		return checkedKind(func() *schema { return textForm(`^[0-9]`) }, parseMargin, func(w *writer, v reflect.Value) {
 			w.plain(valueText(quantize.MinABWC, v.Uint()))

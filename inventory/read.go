@@ -40,11 +40,13 @@ func ParseBytes(text string) (uint64, error) {
 	return v, nil
 }
 
+const maxBytes = 1e15
+
 // parseBytes reads a size: "2M" is 2,000,000 bytes, "1500" as many.
 func parseBytes(text string, quote func(string) string) (uint64, string, string) {
 	number, scale := text, uint64(1)
 	if n := len(text); n > 0 {
-		for i, prefix := range []byte("kMG") {
+		for i, prefix := range []byte("kMGT") {
 			if text[n-1] == prefix {
 				number = text[:n-1]
 				for range i + 1 {
@@ -53,8 +55,13 @@ func parseBytes(text string, quote func(string) string) (uint64, string, string)
 			}
 		}
 	}
-	v, err := strconv.ParseUint(number, 10, 40)
-	if err != nil || v == 0 || v*scale > 1<<50 {
+	v, err := strconv.ParseUint(number, 10, 64)
+	switch {
+	case err == nil && v == 0:
+		return 0, "0 bytes are none", "e.g. 1500, 64k or 2M"
+	case err == nil && v > maxBytes/scale:
+		return 0, quote(text) + " is more than 1000T bytes", "e.g. 1500, 64k or 2M"
+	case err != nil:
 		return 0, quote(text) + " is not a number of bytes", "e.g. 1500, 64k or 2M"
 	}
 	return v * scale, "", ""

@@ -150,6 +150,17 @@ func parseSpeed(text string, _ func(string) string) (uint64, string, string) {
 	return v, "", ""
 }
 
+// parseRate is parseSpeed where there is no device that could be asked.
+func parseRate(text string, quote func(string) string) (uint64, string, string) {
+	v, problem, hint := parseSpeed(text, quote)
+	if strings.HasPrefix(problem, zeroSpeed) {
+		problem = zeroSpeed
+	}
+	return v, problem, hint
+}
+
+const zeroSpeed = "a speed of 0 leaves nothing to share"
+
 // ParseSpeed reads a link's capacity in bit/s as people write it: "10G",
 // "2.5G", "100M", or with the whole unit, "25Gbit/s" or "25Gbps". Zero is an error.
 func ParseSpeed(text string) (uint64, error) {
@@ -162,7 +173,7 @@ func ParseSpeed(text string) (uint64, error) {
 		return 0, errors.New(strings.Replace(err.Error(), strconv.Quote(full), strconv.Quote(text), 1))
 	}
 	if v == 0 {
-		return 0, errors.New("a speed of 0 leaves nothing to share: leave it out to ask the device")
+		return 0, errors.New(zeroSpeed + ": leave it out to ask the device")
 	}
 	return v, nil
 }

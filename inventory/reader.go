@@ -287,6 +287,18 @@ func (m Mapping) WrongValue(key, hint, format string, args ...any) {
 	}
 }
 
+// Sound reports whether nothing was wrong in the mapping, or in what was read after it: what is found beside it could be wrong because of that.
+func (m Mapping) Sound() bool { return m.r.mistakes() == m.before }
+
+// Error is a mistake at the value of a key, or of the whole mapping, "", that is found after the file was read.
+func (m Mapping) Error(key, hint, format string, args ...any) error {
+	at := m.get(key)
+	if at == nil {
+		at = m.node
+	}
+	return m.r.src.errorAt(place(at), hint, fmt.Sprintf("%s: %s", m.what, fmt.Sprintf(format, args...)))
+}
+
 // list reads a sequence's values.
 func (r *reader) list(n ast.Node, what string) ([]ast.Node, bool) {
 	seq, ok := n.(*ast.SequenceNode)
