@@ -269,6 +269,46 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// TestCubicMarks: a mark counts as a loss, all of a round trip as one; for the hosts' control, too, which takes no head-room then.
+func TestCubicMarks(t *testing.T) {
+	t.Parallel()
+	host := NewCubicCSIG(1000, NewHeadroom(1000, 1e9, 2, 1), 100e9)
+	for name, x := range map[string]struct {
+		c     Control
+		cubic *Cubic
+	}{"cubic": func() (x struct {
+		c     Control
+		cubic *Cubic
+	}) {
+		x.cubic = NewCubic(1000)
+		x.c = x.cubic
+		return x
+	}(), "csig": {host, &host.Cubic}} {
+		var o Output
+		ack := func(seq uint64, marked bool) float64 {
+			x.c.On(&Event{Kind: Acked, Acked: 1000, Seq: seq, Next: seq + 100_000, RTT: 100 * us, Now: int64(seq) * us / 1000, Marked: marked}, &o)
+			return x.cubic.W
+		}
+		ack(1000, false)
+		x.cubic.W = 1000
+		if w := ack(2000, true); w != 700 || x.cubic.SSThr != 700 {
+			t.Errorf("%s: a mark: %v, %v", name, w, x.cubic.SSThr)
+		}
+		if w := ack(102_000, true); w != 700 {
+			t.Errorf("%s: another one of the same round trip: %v", name, w)
+		}
+		if w := ack(103_000, true); math.Abs(w-490) > 1e-9 {
+			t.Errorf("%s: one of the next round trip: %v", name, w)
+		}
+		if w := ack(104_000, false); w < 490-1e-9 {
+			t.Errorf("%s: no mark: %v", name, w)
+		}
+	}
+	if host.next == 0 {
+		t.Error("csig: it takes head-room at once after a mark")
+	}
+}
+
 // TestCubicCSIG: a flow that begins has its share of the head-room with the first signal, and none where a port's agent is gone; without
 // signals it is CUBIC.
 func TestCubicCSIG(t *testing.T) {

@@ -35,14 +35,14 @@ func (c *Cubic) On(e *Event, o *Output) {
 		if e.RTT > 0 && (c.rtt == 0 || e.RTT < c.rtt) {
 			c.rtt = e.RTT
 		}
-		if e.Acked > 0 {
+		switch {
+		case e.Marked:
+			c.congested(e)
+		case e.Acked > 0:
 			c.grow(e.Now, float64(e.Acked)/c.MSS)
 		}
 	case Lost:
-		if e.Seq > c.until || c.until == 0 {
-			c.reduce()
-			c.until = e.Next
-		}
+		c.congested(e)
 	case TimedOut: // §4.8
 		c.reduce()
 		c.W = 1
@@ -84,6 +84,14 @@ func (c *Cubic) grow(now int64, packets float64) {
 
 // at is W_cubic(t).
 func (c *Cubic) at(t float64) float64 { return cubicC*math.Pow(t-c.k, 3) + c.wMax }
+
+// congested is a loss, or a mark, which counts as one (§4.6): all of a round trip are one (RFC 3168 §6.1.2).
+func (c *Cubic) congested(e *Event) {
+	if e.Seq > c.until || c.until == 0 {
+		c.reduce()
+		c.until = e.Next
+	}
+}
 
 // reduce is §4.6, with fast convergence (§4.7).
 func (c *Cubic) reduce() {

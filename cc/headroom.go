@@ -184,6 +184,7 @@ func NewCubicCSIG(mss int, h *Headroom, slowest uint64) *CubicCSIG {
 
 // On is CUBIC, and what csig's control does at each acknowledgement and loss.
 func (c *CubicCSIG) On(e *Event, o *Output) {
+	before := c.Cubic.until
 	c.Cubic.On(e, o)
 	now, p := uint64(e.Now/nanosecond), &c.path
 	switch e.Kind {
@@ -202,7 +203,13 @@ func (c *CubicCSIG) On(e *Event, o *Output) {
 		}
 		c.most = max(c.most, c.inflight)
 		c.signal(&e.Signal, now)
-		c.exchange(func() { c.Acked(p, now); c.Take(p, now) })
+		c.exchange(func() {
+			if c.Cubic.until != before { // a mark, at which the kernel's state changes as at a loss
+				c.Slow(p, now)
+			}
+			c.Acked(p, now)
+			c.Take(p, now)
+		})
 	case Lost, TimedOut:
 		c.exchange(func() { c.Slow(p, now) })
 	}
