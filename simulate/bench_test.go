@@ -82,7 +82,7 @@ func plainTime(b *testing.B, entries int, events uint64) time.Duration {
 func BenchmarkNetwork(b *testing.B) {
 	for _, x := range []struct{ name, more string }{
 		{"window", "control: {kind: window, window: 100k}\n"},
-		{"dctcp", "control: {kind: dctcp}\n"},
+		{"dctcp", "control: {kind: dctcp}\n" + unmarked},
 		{"hpcc", "control: {kind: hpcc}\npackets: {telemetry: p4}\n"},
 		{"csig", "control: {kind: hpcc-csig}\ncsig: {switches: [{kind: native}]}\n"},
 	} {

@@ -24,8 +24,8 @@ type Control struct {
 	RoCE      bool          `key:"roce" doc:"The receiver of hpcc returns the link with most bytes in flight, and no other."`
 	Delay     string        `key:"delay" words:"pd queue rtt" doc:"Where hpcc-csig has u1 from: pd, max(PD); queue, max(qlen/B), which no draft of CSIG has; rtt, the round trip, which is no CSIG signal. Where swift has its delay from: rtt unless given, or pd."`
 	Hold      time.Duration `key:"hold" range:"0s 1h" doc:"hpcc-csig commits no two windows nearer than this. swift and csig take head-room again this long, and a round trip, after they have: until what they do is in the signal."`
-	Increase  uint64        `key:"increase" is:"speed" doc:"Additive increase of the forms by rate."`
-	Least     uint64        `key:"least" is:"speed" doc:"Least rate of the forms by rate."`
+	Increase  uint64        `key:"increase" is:"rate" doc:"Additive increase of the forms by rate."`
+	Least     uint64        `key:"least" is:"rate" doc:"Least rate of the forms by rate."`
 	Windowed  bool          `key:"windowed" doc:"dcqcn and timely have a window that follows the rate; dcqcn with the timers of HPCC's public ns-3 code."`
 	Initial   uint64        `key:"initial" is:"bytes" doc:"The window that a flow begins with; that of the kind's paper unless given."`
 	Target    time.Duration `key:"target" range:"1ns 1s" doc:"Swift's base target delay."`
@@ -64,7 +64,7 @@ func (c *Control) Check(m inventory.Mapping) {
 	has := strings.Fields(keys)
 	for _, key := range strings.Fields("window rtt eta max_stage flows telemetry every roce delay hold increase least windowed initial target ramp jump_share unguarded jump") {
 		if m.Has(key) && !slices.Contains(has, key) {
-			m.Wrong(key, "leave it out", "it is none of kind %s", c.Kind)
+			m.Wrong(key, "leave it out", "kind %s has no %s", c.Kind, key)
 		}
 	}
 	switch {
@@ -73,11 +73,11 @@ func (c *Control) Check(m inventory.Mapping) {
 	case c.Telemetry == "some" && c.Every == 0 && !m.Has("every"):
 		m.Wrong("telemetry", "e.g. every: 10", "telemetry on some packets needs one in how many")
 	case c.Telemetry != "some" && m.Has("every"):
-		m.Wrong("every", "leave it out, or give telemetry: some", "it is of telemetry: some")
+		m.Wrong("every", "leave it out, or give telemetry: some", "every is a key of telemetry: some")
 	case c.Kind == "swift" && c.Delay == "queue":
 		m.WrongValue("delay", "pd or rtt", "swift has no max(qlen/B)")
 	case c.Unguarded && c.Ramp == 0:
-		m.Wrong("unguarded", "e.g. ramp: 100", "it is of a ramp-up, and there is none")
+		m.Wrong("unguarded", "e.g. ramp: 100", "the guard is of a ramp-up, and there is none")
 	}
 	c.stage = m.Has("max_stage")
 }

@@ -12,12 +12,15 @@ func TestControlMistakes(t *testing.T) {
 	for control, want := range map[string]string{
 		"{kind: reno}":                                  ":17: scenario: control: kind: ",
 		"{kind: window}":                                ":11: scenario: control: a constant window needs its size",
-		"{kind: dctcp, eta: 95}":                        ":24: scenario: control: it is none of kind dctcp",
+		"{kind: cubic, eta: 95}":                        ":24: scenario: control: kind cubic has no eta",
 		"{kind: hpcc, telemetry: some}":                 ":23: scenario: control: telemetry on some packets needs one in how many",
-		"{kind: hpcc, every: 3}":                        ":23: scenario: control: it is of telemetry: some",
+		"{kind: hpcc, every: 3}":                        ":23: scenario: control: every is a key of telemetry: some",
 		"{kind: swift, delay: queue}":                   ":31: scenario: control: swift has no max(qlen/B)",
-		"{kind: swift, unguarded: true}":                ":24: scenario: control: it is of a ramp-up, and there is none",
+		"{kind: swift, unguarded: true}":                ":24: scenario: control: the guard is of a ramp-up, and there is none",
 		"{kind: hpcc-csig, delay: ecn}":                 ":35: scenario: control: delay: ",
+		"{kind: dctcp}":                                 ":10: scenario: dctcp goes by marks, and no switch sets any",
+		"{kind: dctcp-rate}":                            ":10: scenario: dctcp-rate goes by marks",
+		"{kind: dcqcn}":                                 ":10: scenario: dcqcn goes by marks",
 		"{kind: hpcc, eta: 101}":                        ":28: scenario: control: eta: ",
 		"{kind: swift, ramp: 100, hold: 2h}":            ":41: scenario: control: hold: ",
 		"{kind: hpcc-rate, increase: fast, least: 50k}": ":38: scenario: control: increase: ",
@@ -45,7 +48,7 @@ func TestControls(t *testing.T) {
 		{"kind: swift", true}, {"kind: swift, target: 20us", true}, {"kind: dctcp", false}, {"kind: dctcp-rate", false}, {"kind: dcqcn", false},
 		{"kind: dcqcn, windowed: true", false}, {"kind: timely", false}, {"kind: timely, windowed: true", false}, {"kind: cubic", false},
 	} {
-		text := head + "packets: {telemetry: ifa}\ncontrol: {" + x.control + "}\n" + flows
+		text := head + unmarked + "packets: {telemetry: ifa}\ncontrol: {" + x.control + "}\n" + flows
 		r := run(t, text)
 		if r.Ended != 4 || r.Control == "" {
 			t.Errorf("%s: %d flows ended under %q", x.control, r.Ended, r.Control)
@@ -61,6 +64,22 @@ func TestControls(t *testing.T) {
 			t.Errorf("%s comes out as another one does", x.control)
 		}
 		seen = append(seen, result.String())
+	}
+}
+
+// unmarked are switches that could mark packets, and have no queue that is long enough.
+const unmarked = "switches: {ecn: {min: 1G}}\n"
+
+// TestMarkedCubic: where packets are marked the queue is shorter under CUBIC, and under the hosts' control, which builds upon it.
+func TestMarkedCubic(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"cubic", "csig"} {
+		queue := func(min string) uint64 {
+			return run(t, head+"control: {kind: "+kind+"}\ncsig: {switches: [{kind: native}]}\nflows: [{from: 0-2, to: 3, size: 5M}]\nswitches: {ecn: {min: "+min+"}}\n").Queue
+		}
+		if with, without := queue("50k"), queue("1G"); 4*with > without {
+			t.Errorf("%s: the longest queue has %d bytes with marks, and %d without", kind, with, without)
+		}
 	}
 }
 
@@ -88,7 +107,7 @@ func TestControlKeys(t *testing.T) {
 	t.Parallel()
 	const flows = "flows: [{from: 0, to: 3, size: 5M}]\n"
 	took := func(control string) float64 {
-		return run(t, head+"control: {"+control+"}\n"+flows).Flows[0].TookNS
+		return run(t, head+unmarked+"control: {"+control+"}\n"+flows).Flows[0].TookNS
 	}
 	for _, kind := range []string{"kind: hpcc", "kind: hpcc-rate", "kind: hpcc-pint"} { // of hpcc-receiver a flow alone has the rest as W_ai
 		if by := took(kind+", eta: 48") / took(kind+", eta: 96"); by < 1.9 || by > 2.1 {

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -40,6 +39,8 @@ type CSIGSwitches struct {
 	Dies     time.Duration `key:"dies" range:"1ns 1h" doc:"Of software: when the agent dies."`
 	Stale    string        `key:"stale" words:"conservative strip passthrough frozen" default:"conservative" doc:"What its ports do when the lease of the rules ends: as in a fleet file; frozen: there is no lease, and the rules stay."`
 	Lease    time.Duration `key:"lease" range:"1us 1h" doc:"How long rules hold that are not written again: three intervals, 300ms at least, unless given."`
+
+	m inventory.Mapping
 }
 
 // Damping holds back a better bucket.
@@ -68,13 +69,14 @@ func (c *CSIG) Check(m inventory.Mapping) {
 
 // Check has the rules about several keys.
 func (c *CSIGSwitches) Check(m inventory.Mapping) {
+	c.m = m
 	if _, err := path.Match(c.Names, ""); err != nil {
 		m.WrongValue("names", "e.g. leaf*", "%q is no pattern of names", c.Names)
 	}
 	if c.Kind != "software" {
 		for _, key := range []string{"update", "operation", "table", "reading_age", "damping", "dies", "stale", "lease"} {
 			if m.Has(key) {
-				m.Wrong(key, "leave it out, or give kind: software", "it is of software-assisted switches")
+				m.Wrong(key, "leave it out, or give kind: software", "%s is a key of kind software", key)
 			}
 		}
 		if m.Has("interval") && c.Kind != "native" {
@@ -82,7 +84,7 @@ func (c *CSIGSwitches) Check(m inventory.Mapping) {
 		}
 	}
 	if m.Has("table") && !m.Has("operation") {
-		m.Wrong("table", "e.g. operation: 100us", "it counts where operations take time")
+		m.Wrong("table", "e.g. operation: 100us", "the table counts where operations take time")
 	}
 	if c.Stale == "frozen" && m.Has("lease") {
 		m.Wrong("lease", "leave it out", "rules that stay have none")
@@ -94,19 +96,29 @@ func (c *Control) needsTags() bool {
 	return c.Kind == "hpcc-csig" || c.Kind == "poseidon" || c.Kind == "csig" || c.Kind == "swift" && (c.Delay == "pd" || c.Ramp > 0 || c.Jump)
 }
 
-// unnamed says what is wrong with the names of switches.
-func (c *CSIG) unnamed(g *graph) string {
+// within says which entries name no switch of a network, or none that those before have left.
+func (c *CSIG) within(g *graph) {
+	named := make([]bool, len(g.names))
 	for i := range c.Switches {
-		found := false
-		for _, name := range g.names {
-			ok, err := path.Match(c.Switches[i].Names, name)
-			found = found || ok || err != nil // which is said already
+		e := &c.Switches[i]
+		found, first := false, false
+		for j, name := range g.names {
+			if ok, err := path.Match(e.Names, name); ok || err != nil { // a pattern that is none is said already
+				found, first = true, first || !named[j]
+				named[j] = true
+			}
 		}
-		if !found {
-			return fmt.Sprintf("no switch is called %s", c.Switches[i].Names)
+		wrong, key := e.m.WrongValue, "names"
+		if !e.m.Has(key) {
+			wrong, key = e.m.Wrong, ""
+		}
+		switch {
+		case !found:
+			wrong(key, "names are "+g.called(), "no switch is called %q", e.Names)
+		case !first:
+			wrong(key, "put it before them, or leave it out", "entries before name all the switches that %q does", e.Names)
 		}
 	}
-	return ""
 }
 
 // addCSIG has the ports of switches do what the scenario says.

@@ -44,10 +44,10 @@ func (c *Control) fills() float64 {
 	return 1
 }
 
-// run goes on until all flows have ended, or until a time.
-func (u *fluid) run(until int64) error {
+// run goes on until all flows have ended, until a time, or until so many events in all.
+func (u *fluid) run(until int64, events uint64) error {
 	n := u.n
-	for n.left > 0 {
+	for n.left > 0 && n.Events < events {
 		if u.stale {
 			u.share()
 		}
@@ -55,7 +55,7 @@ func (u *fluid) run(until int64) error {
 		at = min(at, end)
 		switch {
 		case at == math.MaxInt64:
-			return fmt.Errorf("nothing moves any more after %v ps: %s", n.now, n.stuck())
+			return fmt.Errorf("nothing moves any more after %s: %s", span(ns(n.now)), n.stuck())
 		case at > until:
 			u.pass(until)
 			return nil
@@ -146,8 +146,7 @@ func (u *fluid) begin(id int32) {
 	u.limit[id] = math.Inf(1)
 	if u.m.scenario.Control.Kind == "window" {
 		window := math.Ceil(float64(u.m.scenario.Control.Window)/float64(n.payload)) * float64(full)
-		rtt, _ := u.m.trip(f.from, f.to)
-		u.limit[id] = window * 8e12 / float64(rtt)
+		u.limit[id] = window * 8e12 / float64(u.m.trip(f.from, f.to))
 	}
 	wait := u.waits(f)
 	alone := u.m.alone(f)

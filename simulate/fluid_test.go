@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -86,6 +88,28 @@ func TestFlowLevelAlone(t *testing.T) {
 		packets, flows := run(t, text+"packet\n"), run(t, text+"flow\n")
 		if a, b := packets.Flows[0].TookNS, flows.Flows[0].TookNS; math.Abs(a-b) > 1 {
 			t.Errorf("%s bytes: %v ns by packets, %v by flows", size, a, b)
+		}
+	}
+}
+
+// TestFlowLevelHasNoQueues: no text and no picture has queues or packets flow by flow.
+func TestFlowLevelHasNoQueues(t *testing.T) {
+	t.Parallel()
+	const text = head + "flows: [{from: 0-2, to: 3, size: 1M}]\nmode: "
+	for mode, want := range map[string]bool{"packet": true, "flow": false} {
+		r := run(t, text+mode+"\n")
+		seeds := summarize([]*Result{r})
+		var out, svg strings.Builder
+		if err := errors.Join(r.WriteText(&out), seeds.WriteText(&out), r.WriteSVG(&svg)); err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"queue", "dropped"} {
+			if strings.Contains(out.String(), word) != want {
+				t.Errorf("%s, mode %s: %s", word, mode, out.String())
+			}
+		}
+		if strings.Contains(svg.String(), "Longest queue") != want {
+			t.Errorf("the picture, mode %s", mode)
 		}
 	}
 }

@@ -116,6 +116,8 @@ type Network struct {
 	moved     int64 // when something was acknowledged last, or a flow began
 	patience  int64 // nothing moves for so long: an error; 0: never
 
+	mostPackets int // at a time
+
 	Timeouts uint64
 	Moves    uint64 // of flows to another path
 	bytes    tally
@@ -158,23 +160,26 @@ func (n *Network) addFlow(f flow) int32 {
 }
 
 // Run goes on until all flows have ended, or until a time. An error has the flows that make no progress.
-func (n *Network) Run(until int64) error {
+func (n *Network) Run(until int64) error { return n.run(until, math.MaxUint64) }
+
+// run is Run until so many events, too, in all.
+func (n *Network) run(until int64, events uint64) error {
 	if n.Events == 0 {
 		n.sort()
 	}
-	for n.left > 0 {
+	for n.left > 0 && n.Events < events {
 		at := n.nextAt()
 		begin := len(n.order) > 0 && n.flows[n.order[0]].begins == at
 		switch {
 		case at == math.MaxInt64:
-			return fmt.Errorf("nothing moves any more after %v ps: %s", n.now, n.stuck())
+			return fmt.Errorf("nothing moves any more after %s: %s", span(ns(n.now)), n.stuck())
 		case at > until:
 			n.now = until
 			return nil
 		case at > maxTime:
 			return fmt.Errorf("%d flows have not ended after 11 days: %s", n.left, n.stuck())
 		case n.patience > 0 && at-n.moved > n.patience && n.active > 0:
-			return fmt.Errorf("nothing was acknowledged from %v ps to %v ps: %s", n.moved, at, n.stuck())
+			return fmt.Errorf("nothing was acknowledged from %s to %s: %s", span(ns(n.moved)), span(ns(at)), n.stuck())
 		}
 		n.now = at
 		n.Events++

@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -22,7 +23,7 @@ type Paths struct {
 func (p *Paths) Check(m inventory.Mapping) {
 	for _, one := range [...]struct{ key, kinds string }{{"half_life", "weighted"}, {"rounds", "plb"}, {"probe", "greedy two-choices weighted"}, {"last_hop", "greedy two-choices weighted"}} {
 		if m.Has(one.key) && !contains(one.kinds, p.Choice) {
-			m.Wrong(one.key, "leave it out", "it is none of %s", p.Choice)
+			m.Wrong(one.key, "leave it out, or choice: "+strings.ReplaceAll(one.kinds, " ", " or "), "choice %s has no %s", p.Choice, one.key)
 		}
 	}
 }

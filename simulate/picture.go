@@ -45,10 +45,10 @@ func (r *Result) WriteSVG(w io.Writer) error {
 			named[j].Size = 3
 		}
 	}
-	return chart.WriteSVG(w, 720, 200,
-		chart.Panel{Title: "Longest queue", X: "ms", Y: "kB", MaxX: end, MaxY: queue * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Queue) / 1000 })}},
-		chart.Panel{Title: "Flows", X: "ms", Y: "active", MaxX: end, MaxY: flows * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Active) })}},
-		chart.Panel{Title: "Shares", X: "ms", Y: "%", MaxX: end, MaxY: 105, Series: []chart.Series{
+	panels := []chart.Panel{
+		{Title: "Longest queue", X: "ms", Y: "kB", MaxX: end, MaxY: queue * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Queue) / 1000 })}},
+		{Title: "Flows", X: "ms", Y: "active", MaxX: end, MaxY: flows * 1.05, Series: []chart.Series{line("", chart.Colors[0], func(s *Sample) float64 { return float64(s.Active) })}},
+		{Title: "Shares", X: "ms", Y: "%", MaxX: end, MaxY: 105, Series: []chart.Series{
 			line("links to hosts, used", chart.Colors[0], func(s *Sample) float64 { return 100 * s.Hosts }),
 			line("unclaimed, of paths", chart.Colors[1], func(s *Sample) float64 { return 100 * s.Unclaimed }),
 			line("Jain's index", chart.Colors[2], func(s *Sample) float64 {
@@ -58,5 +58,10 @@ func (r *Result) WriteSVG(w io.Writer) error {
 				return 100 * s.Jain
 			}),
 		}},
-		chart.Panel{Title: "Slowdown", X: "log10 of the bytes of a flow, at most", Y: "slowdown", MaxX: size, MinY: 0.9, MaxY: max(10, slow*1.1), Series: named})
+		{Title: "Slowdown", X: "log10 of the bytes of a flow, at most", Y: "slowdown", MaxX: size, MinY: 0.9, MaxY: max(10, slow*1.1), Series: named},
+	}
+	if r.Mode == "flow" { // it has no queues
+		panels = panels[1:]
+	}
+	return chart.WriteSVG(w, 720, 200, panels...)
 }

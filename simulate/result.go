@@ -103,17 +103,45 @@ type FlowResult struct {
 // flows have ended.
 func (m *Simulation) Run(ctx context.Context, progress func(ended, all int)) (*Result, error) {
 	n, w := m.network, newWatch(m)
-	var err error
-	for n.left > 0 && err == nil && ctx.Err() == nil {
-		if n.fluid != nil {
-			err = n.fluid.run(w.next())
-		} else {
-			err = n.Run(w.next())
+	run, events := n.run, uint64(4096) // at a time, so that no end is waited for
+	if n.fluid != nil {
+		run, events = n.fluid.run, 64 // each takes a time that grows with the flows
+	}
+	until := w.next()
+	for n.left > 0 && ctx.Err() == nil {
+		if err := run(until, n.Events+events); err != nil {
+			return nil, m.placed(err)
 		}
-		w.look()
+		if len(n.packets) > n.mostPackets {
+			return nil, m.scenario.m.Error("", "raise it, give switches a queue or a buffer, or flows a smaller window", "%d packets are on their way after %s, and --memory allows no more", len(n.packets), span(ns(n.now)))
+		}
+		if n.now == until {
+			w.look()
+			until = w.next()
+		}
 		progress(len(n.flows)-n.left, len(n.flows))
 	}
-	return m.result(w), err
+	w.look()
+	if n.left == 0 && n.now <= w.from && w.from > 0 {
+		return nil, m.scenario.m.Error("measure", "an earlier from", "nothing is measured: all flows have ended by %s, and measure begins at %s", span(ns(n.now)), span(ns(w.from)))
+	}
+	return m.result(w), nil
+}
+
+// placed is an error of a run at the entry of the first flow that is stuck.
+func (m *Simulation) placed(err error) error {
+	n := m.network
+	for i := range n.flows {
+		if f := &n.flows[i]; f.ended < 0 && f.path != none {
+			return m.scenario.placed(int(f.group), "ports that hold more, or a longer timeout: e.g. recovery: {timeout: 10ms}", err)
+		}
+	}
+	return err
+}
+
+// Now is how far the simulation is, and in how many events.
+func (m *Simulation) Now() (ns float64, events uint64) {
+	return float64(m.network.now) / 1000, m.network.Events
 }
 
 func (m *Simulation) result(w *watch) *Result {

@@ -79,8 +79,11 @@ func TestMeasured(t *testing.T) {
 	if want := 0.4 * 1.048; math.Abs(some.Hosts.Mean/want-1) > 0.2 {
 		t.Errorf("links to hosts: %v while it is measured", some.Hosts.Mean)
 	}
-	if late := run(t, text+"{from: 1100us}\n"); late.Measured.Flows != 0 || late.Hosts.Mean > 0.05 || late.QueueP99 > all.QueueP99 {
+	if late := run(t, text+"{from: 910us}\n"); late.Measured.Flows != 0 || late.Hosts.Mean > 0.15 || late.QueueP99 > all.QueueP99 {
 		t.Errorf("after the flows: %+v, links to hosts %v", late.Measured, late.Hosts)
+	}
+	if _, err := simulation(t, text+"{from: 5ms}\n").Run(t.Context(), func(int, int) {}); err == nil || !strings.HasPrefix(err.Error(), "s.yaml:5:10: scenario: nothing is measured: all flows have ended by ") {
+		t.Errorf("%v", err)
 	}
 	if some.Workloads[0].Name != "poisson 1" || some.Workloads[0].Ended != 1 {
 		t.Errorf("%+v", some.Workloads)
@@ -146,8 +149,23 @@ func TestPartialSeeds(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	r, err := RunSeeds(ctx, scenario(t, chancy), 3, func(int, int) { end() })
-	if err != nil || len(r.Runs) != 3 || !r.Runs[2].Partial || len(r.Summary) != 0 {
-		t.Errorf("%+v, %v", r, err)
+	if err != nil || len(r.Runs) == 0 || len(r.Runs) == 3 && !r.Runs[2].Partial || r.Whole != 0 || r.Seeds != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "Partial: of 3 seeds 0 were run to their end") {
+		t.Errorf("%s, %v", text.String(), err)
+	}
+	// Of a run that was ended the flows count that have ended: without any there are no numbers.
+	one := run(t, chancy)
+	one.Partial = true
+	some := summarize([]*Result{nil, one, {Partial: true}})
+	if len(some.Summary) == 0 || some.Summary[0].Mean != one.Slowdown.P50 || len(summarize([]*Result{{Partial: true}}).Summary) != 0 {
+		t.Errorf("%+v", some.Summary)
+	}
+	text.Reset()
+	if err := some.WriteText(&text); err != nil || !strings.Contains(text.String(), "2 were ended before all flows had. The numbers are of what had ended of those.") || !strings.Contains(text.String(), "slowdown p50 ") {
+		t.Errorf("%s, %v", text.String(), err)
 	}
 }
 

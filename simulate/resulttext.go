@@ -35,6 +35,10 @@ func (r *Result) WriteText(w io.Writer) error {
 	fmt.Fprintln(t, "\nWORKLOAD\tTIMES\tENDED\tTOOK P50\tP99\tMOST")
 	for i := range r.Workloads {
 		l := &r.Workloads[i]
+		if l.Ended == 0 {
+			fmt.Fprintf(t, "%s\t%d\t0\t%s\t-\t-\n", l.Name, l.Times, map[bool]string{false: "not ended", true: "no flows"}[l.Times == 0])
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", l.Name, l.Times, l.Ended, span(l.P50NS), span(l.P99NS), span(l.MostNS))
 	}
 	if err := t.Flush(); err != nil {
@@ -45,10 +49,20 @@ func (r *Result) WriteText(w io.Writer) error {
 	if r.Converged > 0 {
 		fmt.Fprintf(w, "; %s after the last flow began shares were equal", span(r.Converged))
 	}
-	partial := ""
-	if r.Partial {
-		partial = "Partial: it was ended before all flows had. "
+	queue, partial, packets := "", "", ""
+	if r.Mode != "flow" { // which has none
+		queue = fmt.Sprintf("The queue that a packet finds has at most %d bytes at p99; the longest one had %d.\n", r.QueueP99, r.Queue)
+		packets = fmt.Sprintf(" %d packets were dropped; %d timeouts;", r.Drops, r.Timeouts)
 	}
-	_, err := fmt.Fprintf(w, ".\nThe queue that a packet finds has at most %d bytes at p99; the longest one had %d.\nControl: %s.\n%s%d of %d flows ended in %s; %d packets were dropped; %d timeouts; %d events.\n", r.QueueP99, r.Queue, r.Control, partial, r.Ended, r.FlowsInAll, span(r.TimeNS), r.Drops, r.Timeouts, r.Events)
+	if r.Measured.Flows == 0 {
+		partial = "No flow that began within measure has ended: there are no slowdowns.\n"
+	}
+	if r.Partial {
+		partial += "Partial: it was ended before all flows had. "
+	}
+	if r.Timeouts > 0 && r.Drops == 0 {
+		partial = "No packet was dropped: the timeouts are shorter than a round trip with its queues, and what was on its way was sent twice (recovery: {timeout: …}).\n" + partial
+	}
+	_, err := fmt.Fprintf(w, ".\n%sControl: %s.\n%s%d of %d flows ended in %s;%s %d events.\n", queue, r.Control, partial, r.Ended, r.FlowsInAll, span(r.TimeNS), packets, r.Events)
 	return err
 }

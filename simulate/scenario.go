@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -17,6 +18,9 @@ const (
 	flowMemory = 1000 // bytes that a flow takes with its control and result, at most
 	linkMemory = 400
 	hostMemory = 50_000 // of what is on its way
+
+	// packetMemory is what a packet takes with its telemetry, where their lists grow, and with the garbage of that.
+	packetMemory = 2000
 )
 
 // Scenario is a file of csig simulate.
@@ -36,7 +40,9 @@ type Scenario struct {
 	Measure   Measure    `key:"measure,flow" doc:"Which flows count in the statistics; all unless given."`
 	Seed      int        `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
 
+	m      inventory.Mapping
 	routes *routes
+	most   uint64 // bytes that the simulation may take; 0: any
 }
 
 // Switches are what the ports of switches have.
@@ -46,6 +52,8 @@ type Switches struct {
 	Alpha  int    `key:"alpha" range:"1 100000" doc:"How much of what is left of the buffer a queue may have, in percent: 100 unless given. With pfc: an ingress port, before it pauses: 12.5 unless given."`
 	PFC    bool   `key:"pfc" doc:"Ports pause the other end of their cable before the buffer is full."`
 	ECN    *ECN   `key:"ecn,flow" doc:"Packets are marked where there is a queue."`
+
+	m inventory.Mapping
 }
 
 // ECN is when packets are marked.
@@ -53,22 +61,25 @@ type ECN struct {
 	Min    uint64 `key:"min,need" is:"bytes" doc:"A queue from which on packets are marked."`
 	Max    uint64 `key:"max" is:"bytes" doc:"One from which on all are; min unless given."`
 	Chance int    `key:"chance" range:"1 100" default:"100" doc:"Of a packet to be marked just below max, in percent."`
-	At     uint64 `key:"at" is:"speed" doc:"Of ports of this speed; min and max grow with the speed of others. They are the same for all unless given."`
+	At     uint64 `key:"at" is:"rate" doc:"Of ports of this speed; min and max grow with the speed of others. They are the same for all unless given."`
 }
 
 // Recovery is how what is lost is sent again.
 type Recovery struct {
 	Kind    string        `key:"kind" words:"go-back-n selective" default:"go-back-n" doc:"go-back-n: the receiver wants what is missing and all behind it again, as RoCE. selective: what is missing alone, as TCP and IRN."`
-	Timeout time.Duration `key:"timeout" range:"1us 10s" default:"4ms" doc:"After so long without an acknowledgement all in flight counts as lost; it doubles each time, up to 64 times as long."`
+	Timeout time.Duration `key:"timeout" range:"1us 10s" doc:"After so long without an acknowledgement all in flight counts as lost; it doubles each time, up to 64 times as long. 4ms, or three round trips where those are longer, unless given."`
+
+	m inventory.Mapping
 }
 
 // Check has the rules about several keys.
 func (s *Switches) Check(m inventory.Mapping) {
+	s.m = m
 	if s.PFC && s.Buffer == 0 && !m.Has("buffer") {
 		m.Wrong("pfc", "e.g. buffer: 32M", "ports that pause need the size of the buffer")
 	}
 	if m.Has("alpha") && s.Buffer == 0 && !m.Has("buffer") {
-		m.Wrong("alpha", "e.g. buffer: 32M, or leave it out", "it is of a shared buffer")
+		m.Wrong("alpha", "e.g. buffer: 32M, or leave it out", "alpha is a part of a shared buffer, and there is none")
 	}
 }
 
@@ -79,6 +90,16 @@ func (e *ECN) Check(m inventory.Mapping) {
 	}
 	if e.Max < e.Min {
 		m.WrongValue("max", "min or more", "%d bytes are less than min, which is %d", e.Max, e.Min)
+	}
+}
+
+// Check keeps the place.
+func (r *Recovery) Check(m inventory.Mapping) { r.m = m }
+
+// Check has the rules about several keys.
+func (w *Measure) Check(m inventory.Mapping) {
+	if m.Has("to") && w.To <= w.From {
+		m.WrongValue("to", "later than from", "flows that begin from %v to %v are none", w.From, w.To)
 	}
 }
 
@@ -103,6 +124,7 @@ type Flows struct {
 
 // Check has the rules about several keys.
 func (s *Scenario) Check(m inventory.Mapping) {
+	s.m = m
 	if !m.Has("packets") {
 		s.Packets = inventory.Filled[Packets]()
 	}
@@ -118,8 +140,11 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if contains("greedy two-choices weighted", s.Paths.Choice) && s.CSIG == nil && !m.Has("csig") {
 		m.WrongValue("paths", "e.g. csig: {switches: [{kind: native}]}", "%s goes by CSIG's signals, and no switch knows tags", s.Paths.Choice)
 	}
-	if s.Paths.Choice == "plb" && s.Switches.ECN == nil {
+	if s.Paths.Choice == "plb" && !s.Switches.m.Has("ecn") {
 		m.WrongValue("paths", "e.g. switches: {ecn: {min: 100k}}", "plb goes by marks, and no switch sets any")
+	}
+	if contains("dctcp dctcp-rate dcqcn", s.Control.Kind) && !s.Switches.m.Has("ecn") {
+		m.WrongValue("control", "e.g. switches: {ecn: {min: 100k}}", "%s goes by marks, and no switch sets any", s.Control.Kind)
 	}
 	if !m.Has("recovery") {
 		s.Recovery = inventory.Filled[Recovery]()
@@ -131,10 +156,8 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if g == nil {
 		return
 	}
-	if s.CSIG != nil {
-		if problem := s.CSIG.unnamed(g); problem != "" {
-			m.WrongValue("csig", "names are leaf0, spine0, tor0, agg0, core0, switch0", "%s", problem)
-		}
+	if s.CSIG != nil && m.Sound() {
+		s.CSIG.within(g)
 	}
 	var err error
 	if s.routes, err = newRoutes(g, uint64(s.Seed)); err != nil {
@@ -157,6 +180,22 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	for i := range s.Workloads {
 		s.Workloads[i].within(s)
 	}
+}
+
+// placed gives an error of a run the place of the flows that it is about, by their group.
+func (s *Scenario) placed(group int, hint string, err error) error {
+	if group < len(s.Flows) {
+		return s.Flows[group].m.Error("", hint, "%v", err)
+	}
+	group -= len(s.Flows)
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		if group < int(w.times()) {
+			return w.m.Error("", hint, "%v", err)
+		}
+		group -= int(w.times())
+	}
+	return err
 }
 
 // outside is the key of a host that there is not.
@@ -207,9 +246,48 @@ func (s *Scenario) count() (n int) {
 }
 
 // Memory is about what the simulation takes, in bytes.
-func (s *Scenario) Memory() uint64 {
+func (s *Scenario) Memory() uint64 { return s.fixed() + uint64(s.Topology.graph.hosts)*hostMemory }
+
+// fixed is Memory without packets on their way.
+func (s *Scenario) fixed() uint64 {
 	g := s.Topology.graph
-	return uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(g.hosts)*hostMemory
+	racks := make(map[int32]bool) // each knows how far every switch is
+	for _, rack := range s.routes.rack {
+		racks[rack] = true
+	}
+	sum := uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(len(racks))*uint64(len(g.names))
+	if s.Recovery.Kind != "selective" || !s.drops() {
+		return sum
+	}
+	each := func(size uint64) uint64 { return size / uint64(s.Packets.Payload) / 2 } // a bit a packet at both ends, in sets of a power of two
+	for i := range s.Flows {
+		sum += uint64(s.Flows[i].last-s.Flows[i].first+1) * each(s.Flows[i].Size)
+	}
+	for i := range s.Workloads {
+		sum += uint64(s.Workloads[i].count(s)) * each(s.Workloads[i].Size)
+	}
+	return sum
+}
+
+// drops reports whether switches can drop packets.
+func (s *Scenario) drops() bool { return s.Switches.Queue > 0 || s.Switches.Buffer > 0 }
+
+// Bound has the simulation take at most so many bytes: an error where it takes more whatever happens. A run ends where packets on
+// their way take more.
+func (s *Scenario) Bound(most uint64) error {
+	if need := s.Memory(); need > most {
+		return s.m.Error("", "raise it, or simulate fewer flows", "the simulation takes about %d bytes, and --memory allows %d", need, most)
+	}
+	s.most = most
+	return nil
+}
+
+// packets is how many there may be at a time.
+func (s *Scenario) packets() int {
+	if s.most == 0 {
+		return math.MaxInt
+	}
+	return int((s.most - min(s.fixed(), s.most)) / packetMemory)
 }
 
 // hopBytes are the bytes of telemetry a hop (draft-ietf-info-hpcc §3).

@@ -19,19 +19,111 @@ func TestScenarioMistakes(t *testing.T) {
 		"":                        "s.yaml:1:1: the file is empty",
 		"format: csig.fleet/v1\n": "s.yaml:1:1: this is no scenario: it names no format",
 		head:                      "s.yaml:1:1: scenario: nobody sends anything",
-		head + "flows: [{from: 0, to: 4, size: 1}]":                                  "s.yaml:3:23: scenario: flows: there are 4 hosts",
-		head + "flows: [{from: 0-2, to: 1, size: 1}]":                                "s.yaml:3:25: scenario: flows: host 1 sends to itself",
-		head + "flows: [{from: 2-0, to: 1, size: 1}]":                                `s.yaml:3:16: scenario: flows: "2-0" is neither a host nor a range of hosts`,
-		head + "flows: [{from: 0, to: 1, size: 0}]":                                  `s.yaml:3:32: scenario: flows: size: "0" is not a number of bytes`,
-		head + "flows: [{from: 0, to: 1, size: 1, at: 2h}]":                          "s.yaml:3:39: scenario: flows: at: ",
-		head + "control: {kind: window}\nflows: [{from: 0, to: 1, size: 1}]":         "s.yaml:3:11: scenario: control: a constant window needs its size",
-		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":           "s.yaml:3:11: scenario: control: it is none of kind hpcc",
-		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]": "s.yaml:2:11: scenario: topology: it has no network",
+		head + "flows: [{from: 0, to: 4, size: 1}]":                                   "s.yaml:3:23: scenario: flows: there are 4 hosts",
+		head + "flows: [{from: 0-2, to: 1, size: 1}]":                                 "s.yaml:3:25: scenario: flows: host 1 sends to itself",
+		head + "flows: [{from: 2-0, to: 1, size: 1}]":                                 `s.yaml:3:16: scenario: flows: "2-0" is neither a host nor a range of hosts`,
+		head + "flows: [{from: 0, to: 1, size: 0}]":                                   `s.yaml:3:32: scenario: flows: size: 0 bytes are none`,
+		head + "flows: [{from: 0, to: 1, size: 1, at: 2h}]":                           "s.yaml:3:39: scenario: flows: at: ",
+		head + "control: {kind: window}\nflows: [{from: 0, to: 1, size: 1}]":          "s.yaml:3:11: scenario: control: a constant window needs its size",
+		head + "control: {window: 1k}\nflows: [{from: 0, to: 1, size: 1}]":            "s.yaml:3:11: scenario: control: kind hpcc has no window",
+		head + "flows: [{from: 0, to: 1, size: 9999999999999G}]":                      `s.yaml:3:32: scenario: flows: size: "9999999999999G" is more than 1000T bytes`,
+		head + "flows: [{from: 0, to: 1, size: 1}]\nmeasure: {from: 2ms, to: 1ms}":    "s.yaml:4:26: scenario: measure: flows that begin from 2ms to 1ms are none",
+		head + "flows: [{from: 0, to: 1, size: 1}]\npaths: {choice: plb, probe: 1ms}": "s.yaml:4:8: scenario: plb goes by marks",
+		strings.Replace(head, "4,", "0,", 1) + "flows: [{from: 0, to: 1, size: 1}]":   "s.yaml:2:26: scenario: topology: star: hosts: 0 is too small: want 2 to 100000",
+		"format: csig.scenario/v1\ntopology: {}\nflows: [{from: 0, to: 1, size: 1}]":  "s.yaml:2:11: scenario: topology: it has no network",
 	} {
 		_, err := ParseScenario("s.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestRefused: what cannot be simulated is refused before it runs, with the place in the file.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	const far = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1G, delay: 5ms}}\n"
+	for text, want := range map[string]string{
+		head + "switches: {queue: 1047}\n":                            "s.yaml:3:19: scenario: switches: a packet of 1048 bytes does not fit it",
+		head + "switches: {queue: 1048}\npackets: {telemetry: ifa}\n": "s.yaml:3:19: scenario: switches: a packet of 1080 bytes does not fit it",
+		head + "switches: {buffer: 2k, alpha: 50}\n":                  "s.yaml:3:20: scenario: switches: a packet of 1048 bytes does not fit what a queue of switch0 may have, 1000 bytes",
+		head + "switches: {pfc: true, buffer: 166k}\n":                "s.yaml:3:31: scenario: switches: ports of switch0 have 166384 bytes",
+		far + "switches: {queue: 1M}\nrecovery: {timeout: 4ms}\n":     "s.yaml:4:21: scenario: recovery: a round trip takes 20.017792ms without queues",
+	} {
+		s, err := ParseScenario("s.yaml", []byte(text+"\nflows: [{from: 0, to: 1, size: 100k}]\n"))
+		if err == nil {
+			_, err = New(s)
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{
+		head + "switches: {queue: 1048}\n", head + "switches: {buffer: 2096, alpha: 50}\n", head + "switches: {pfc: true, buffer: 167k}\n", // as little as it takes
+		far + "switches: {queue: 1M}\nrecovery: {timeout: 21ms}\n",
+	} {
+		if r := run(t, text+"flows: [{from: 0, to: 1, size: 100k}]\n"); r.Ended != 1 {
+			t.Errorf("%q: %d flows ended", text, r.Ended)
+		}
+	}
+}
+
+// TestDefaultTimeout: the timeout that is not given is longer than a round trip.
+func TestDefaultTimeout(t *testing.T) {
+	t.Parallel()
+	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1G, delay: 5ms}}\ncontrol: {kind: window, window: 1G}\nflows: [{from: 0-1, to: 3, size: 1M}, {from: 2, to: 3, size: 100k, at: 7ms}]\nswitches: {queue: 5M}\n"
+	if r := run(t, text); r.Timeouts != 0 || r.Ended != 3 {
+		t.Errorf("%d timeouts, %d flows ended", r.Timeouts, r.Ended)
+	}
+	// One that is given, and is too short for the queue, is said.
+	r := run(t, text+"recovery: {timeout: 21ms}\n")
+	var out strings.Builder
+	if err := r.WriteText(&out); err != nil || r.Timeouts == 0 || !strings.Contains(out.String(), "No packet was dropped: the timeouts are shorter than") {
+		t.Errorf("%d timeouts: %s, %v", r.Timeouts, out.String(), err)
+	}
+}
+
+// TestMemoryIsBounded: packets that take more than is allowed end the run; what packets could have whatever happens is refused before.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	const text = head + "control: {kind: window, window: 1G}\nflows: [{from: 0-2, to: 3, size: 100M}]\n"
+	s := scenario(t, text)
+	if err := s.Bound(1000); err == nil || !strings.HasPrefix(err.Error(), "s.yaml:1:1: scenario: the simulation takes about ") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Bound(10e6); err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Run(t.Context(), func(int, int) {})
+	if err == nil || !strings.Contains(err.Error(), " packets are on their way after ") || len(m.network.packets) > 2*10e6/packetMemory {
+		t.Errorf("%d packets, %v", len(m.network.packets), err)
+	}
+	// What selective recovery remembers of a flow grows with its size.
+	s = scenario(t, head+"recovery: {kind: selective}\nswitches: {queue: 10k}\nflows: [{from: 0, to: 3, size: 1000T}]\n")
+	if err := s.Bound(4e9); err == nil {
+		t.Error("a flow of 10^12 packets takes no memory")
+	}
+}
+
+// TestWorkloadsOfNothing: what has not ended has no time, nor has what has no flows.
+func TestWorkloadsOfNothing(t *testing.T) {
+	t.Parallel()
+	m := simulation(t, head+"flows: [{from: 0, to: 1, size: 100M}]\nworkloads: [{kind: poisson, size: 100M, load: 1, for: 1us}]\n")
+	ctx, end := context.WithCancel(t.Context())
+	r, err := m.Run(ctx, func(int, int) { end() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := r.WriteText(&out); err != nil || !strings.Contains(out.String(), "flows 1    1      0      not ended  -    -\n") || !strings.Contains(out.String(), "poisson 1  0      0      no flows   -    -\n") {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	if ns, events := m.Now(); ns <= 0 || events == 0 || events > 10_000 {
+		t.Errorf("the first progress is after %v ns and %d events", ns, events)
 	}
 }
 
@@ -150,7 +242,7 @@ func FuzzScenario(f *testing.F) {
 			return
 		}
 		s, err := ParseScenario("s.yaml", []byte(text))
-		if err != nil || s.Memory() > 50e6 {
+		if err != nil || s.Bound(50e6) != nil {
 			return
 		}
 		m, err := New(s)
@@ -163,7 +255,7 @@ func FuzzScenario(f *testing.F) {
 			if looks++; looks > 3 {
 				end()
 			}
-		}); err != nil && !strings.Contains(err.Error(), "nothing") {
+		}); err != nil && !strings.Contains(err.Error(), "nothing") && !strings.Contains(err.Error(), "--memory") {
 			t.Error(err)
 		}
 		end()

@@ -17,11 +17,13 @@ const SeedsFormat = "csig.simulations/v1"
 // Seeds is what came out of a scenario with several seeds. Runs have neither flows nor samples.
 type Seeds struct {
 	Format  string    `json:"format"`
-	Summary []Summary `json:"summary"`
-	Runs    []*Result `json:"runs"`
+	Seeds   int       `json:"seeds"`   // that it was to run with
+	Whole   int       `json:"whole"`   // of the runs, those that have ended
+	Summary []Summary `json:"summary"` // of those; of the others with flows that have ended where there are none
+	Runs    []*Result `json:"runs"`    // that have begun
 }
 
-// Summary is one number of all runs that have ended.
+// Summary is one number of runs.
 type Summary struct {
 	Name  string  `json:"name"`
 	Mean  float64 `json:"mean"`
@@ -49,6 +51,9 @@ func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, 
 	for range min(runtime.GOMAXPROCS(0), seeds) {
 		wait.Go(func() {
 			for i := range next {
+				if ctx.Err() != nil {
+					continue
+				}
 				results[i], errs[i] = runSeed(ctx, s, s.Seed+i, func(done, all int) {
 					lock.Lock()
 					defer lock.Unlock()
@@ -88,7 +93,7 @@ func runSeed(ctx context.Context, s *Scenario, seed int, progress func(ended, al
 }
 
 func summarize(results []*Result) *Seeds {
-	out := &Seeds{Format: SeedsFormat, Summary: []Summary{}, Runs: []*Result{}}
+	out := &Seeds{Format: SeedsFormat, Seeds: len(results), Summary: []Summary{}, Runs: []*Result{}}
 	var whole []*Result
 	for _, r := range results {
 		if r != nil {
@@ -98,55 +103,80 @@ func summarize(results []*Result) *Seeds {
 			}
 		}
 	}
-	for _, one := range []struct {
-		name string
-		of   func(r *Result) float64
-	}{
-		{"slowdown_p50", func(r *Result) float64 { return r.Slowdown.P50 }},
-		{"slowdown_p95", func(r *Result) float64 { return r.Slowdown.P95 }},
-		{"slowdown_p99", func(r *Result) float64 { return r.Slowdown.P99 }},
-		{"slowdown_p100", func(r *Result) float64 { return r.Slowdown.P100 }},
-		{"time_ns", func(r *Result) float64 { return r.TimeNS }},
-		{"queue_p99_bytes", func(r *Result) float64 { return float64(r.QueueP99) }},
-		{"longest_queue_bytes", func(r *Result) float64 { return float64(r.Queue) }},
-		{"drops", func(r *Result) float64 { return float64(r.Drops) }},
-		{"host_links", func(r *Result) float64 { return r.Hosts.Mean }},
-		{"core_links", func(r *Result) float64 { return r.Core.Mean }},
-		{"jain", func(r *Result) float64 { return r.Jain }},
-		{"unclaimed", func(r *Result) float64 { return r.Unclaimed }},
-	} {
-		if len(whole) == 0 {
-			break
+	if out.Whole = len(whole); whole == nil {
+		for _, r := range out.Runs {
+			if r.Measured.Flows > 0 {
+				whole = append(whole, r)
+			}
 		}
+	}
+	if len(whole) == 0 {
+		return out
+	}
+	for i := range numbers {
+		one := &numbers[i]
 		var all []float64
 		sum := 0.0
 		for _, r := range whole {
 			all = append(all, one.of(r))
 			sum += one.of(r)
 		}
-		out.Summary = append(out.Summary, Summary{one.name, sum / float64(len(all)), slices.Min(all), slices.Max(all)})
+		if !one.packets || whole[0].Mode != "flow" {
+			out.Summary = append(out.Summary, Summary{one.name, sum / float64(len(all)), slices.Min(all), slices.Max(all)})
+		}
 	}
 	return out
 }
 
+// numbers are those of a summary.
+var numbers = []struct {
+	name, text string
+	show       func(v float64) string
+	packets    bool // there is none flow by flow
+	of         func(r *Result) float64
+}{
+	{"slowdown_p50", "slowdown p50", digits, false, func(r *Result) float64 { return r.Slowdown.P50 }},
+	{"slowdown_p95", "slowdown p95", digits, false, func(r *Result) float64 { return r.Slowdown.P95 }},
+	{"slowdown_p99", "slowdown p99", digits, false, func(r *Result) float64 { return r.Slowdown.P99 }},
+	{"slowdown_p100", "slowdown p100", digits, false, func(r *Result) float64 { return r.Slowdown.P100 }},
+	{"time_ns", "time", span, false, func(r *Result) float64 { return r.TimeNS }},
+	{"queue_p99_bytes", "queue p99, bytes", digits, true, func(r *Result) float64 { return float64(r.QueueP99) }},
+	{"longest_queue_bytes", "longest queue, bytes", digits, true, func(r *Result) float64 { return float64(r.Queue) }},
+	{"drops", "packets dropped", digits, true, func(r *Result) float64 { return float64(r.Drops) }},
+	{"host_links", "links to hosts, used", percent, false, func(r *Result) float64 { return r.Hosts.Mean }},
+	{"core_links", "links between switches, used", percent, false, func(r *Result) float64 { return r.Core.Mean }},
+	{"jain", "Jain's index", digits, false, func(r *Result) float64 { return r.Jain }},
+	{"unclaimed", "unclaimed", percent, false, func(r *Result) float64 { return r.Unclaimed }},
+}
+
+func digits(v float64) string  { return fmt.Sprintf("%.6g", v) }
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+
 // WriteText writes the summary as a table.
 func (s *Seeds) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\tMEAN\tLEAST\tMOST")
+	if len(s.Summary) > 0 {
+		fmt.Fprintln(t, "\tMEAN\tLEAST\tMOST")
+	}
 	for i := range s.Summary {
 		one := &s.Summary[i]
-		fmt.Fprintf(t, "%s\t%.6g\t%.6g\t%.6g\n", one.Name, one.Mean, one.Least, one.Most)
+		for j := range numbers {
+			if n := &numbers[j]; n.name == one.Name {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", n.text, n.show(one.Mean), n.show(one.Least), n.show(one.Most))
+			}
+		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	partial := 0
-	for _, r := range s.Runs {
-		if r.Partial {
-			partial++
+	text := fmt.Sprintf("\n%d seeds.", s.Seeds)
+	if s.Whole < s.Seeds {
+		text = fmt.Sprintf("\nPartial: of %d seeds %d were run to their end, and %d were ended before all flows had.", s.Seeds, s.Whole, len(s.Runs)-s.Whole)
+		if s.Whole == 0 && len(s.Summary) > 0 {
+			text += " The numbers are of what had ended of those."
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d seeds, of which %d were ended before all flows had.\n", len(s.Runs), partial)
+	_, err := fmt.Fprintln(w, text)
 	return err
 }
 

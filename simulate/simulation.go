@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/csig-agent/csig/cc"
@@ -20,7 +19,7 @@ type Simulation struct {
 // New is a simulation of a scenario.
 func New(s *Scenario) (*Simulation, error) {
 	if n := s.count(); n > maxFlows {
-		return nil, fmt.Errorf("%d flows are more than the %d that a simulation takes", n, maxFlows)
+		return nil, s.m.Error("", "fewer flows", "%d flows are more than the %d that a simulation takes", n, maxFlows)
 	}
 	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), hopBytes[s.Packets.INT], uint64(s.Seed))
 	n.ack = int32(s.Packets.Ack)
@@ -28,21 +27,16 @@ func New(s *Scenario) (*Simulation, error) {
 		n.perPath, n.coarse = ns3Bytes, true
 	}
 	m := &Simulation{scenario: s, network: n}
-	m.build()
+	if err := m.build(); err != nil {
+		return nil, err
+	}
 	if s.CSIG != nil {
 		m.addCSIG(s.CSIG)
 		m.tagged = stream(uint64(s.Seed), streamShare)
 	}
-	longest := 1
-	pairs := make(map[[2]int32]bool) // of racks, of which the time between two is known
-	s.flows(func(w wanted) {
-		if pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}; !pairs[pair] {
-			pairs[pair] = true
-			ps, links := m.trip(w.from, w.to)
-			m.rtt, longest = max(m.rtt, ps), max(longest, links)
-		}
-	})
-	n.mostHops = longest - 1
+	if err := m.look(); err != nil {
+		return nil, err
+	}
 	n.pintT = m.rtt
 	n.flows, n.order = make([]flow, 0, s.count()), make([]int32, 0, s.count())
 	n.picker, n.plb = newPicker(m, &s.Paths), s.Paths.Choice == "plb"
@@ -56,6 +50,7 @@ func New(s *Scenario) (*Simulation, error) {
 	if s.Mode == "flow" {
 		n.fluid = newFluid(m)
 	}
+	n.mostPackets = s.packets()
 	n.patience = max(patience*min(m.rtt, maxTime/patience), 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
 }
@@ -64,7 +59,7 @@ func New(s *Scenario) (*Simulation, error) {
 const patience = 1000
 
 // build makes links, switches and hosts.
-func (m *Simulation) build() {
+func (m *Simulation) build() error {
 	s, n := m.scenario, m.network
 	g, c := s.Topology.graph, &s.Switches
 	n.ports = portConfig{limit: c.Queue, alpha: float64(c.Alpha) / 100, pfc: c.PFC}
@@ -77,9 +72,6 @@ func (m *Simulation) build() {
 		n.ports.ecn, n.ports.min, n.ports.max, n.ports.chance, n.ports.scale = true, e.Min, e.Max, float64(e.Chance)/100, e.At
 	}
 	n.recovery.selective = s.Recovery.Kind == "selective"
-	if c.Queue > 0 || c.Buffer > 0 {
-		n.recovery.timeout = s.Recovery.Timeout.Nanoseconds() * 1000
-	}
 	n.switches = make([]switchPort, len(g.names))
 	for i := range n.switches {
 		n.switches[i].buffer = c.Buffer
@@ -101,7 +93,7 @@ func (m *Simulation) build() {
 		}
 	}
 	if !c.PFC {
-		return
+		return nil
 	}
 	for i := range n.links {
 		l := &n.links[i]
@@ -110,9 +102,71 @@ func (m *Simulation) build() {
 		}
 		// What comes until the other end has paused is the headroom; the shared buffer is what all ports leave of it.
 		l.ingress.headroom = uint64(float64(l.rate) / 8 * float64(l.delay) / cc.Second * 3)
-		sw := &n.switches[l.into]
-		sw.buffer -= min(sw.buffer-1, l.ingress.headroom+pfcReserve)
+		n.switches[l.into].used += l.ingress.headroom + pfcReserve
 	}
+	for i := range n.switches {
+		sw := &n.switches[i]
+		if sw.used >= sw.buffer {
+			return c.m.Error("buffer", "a larger one, or shorter cables", "ports of %s have %d bytes of the buffer each for itself, as headroom too (pfc): nothing of %d is left to share", g.names[i], sw.used, sw.buffer)
+		}
+		sw.buffer, sw.used = sw.buffer-sw.used, 0
+	}
+	return nil
+}
+
+// look finds the longest round trip of flows, and what can be no simulation of them.
+func (m *Simulation) look() error {
+	s, n := m.scenario, m.network
+	hops := make(map[[2]int32]int) // between racks, of which the time between two is known, too
+	packet := int32(0)
+	n.mostHops = 0
+	s.flows(func(w wanted) {
+		pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}
+		if hops[pair] == 0 {
+			path, _ := s.routes.route(nil, w.from, w.to, 0)
+			hops[pair] = len(path)
+			n.mostHops = max(n.mostHops, len(path)-1)
+			m.rtt = max(m.rtt, m.trip(w.from, w.to))
+		}
+		size := int32(min(w.size, uint64(s.Packets.Payload))) + n.header
+		if contains("hpcc hpcc-receiver hpcc-rate", s.Control.Kind) && s.Control.Telemetry == "each" {
+			size += n.perPath + n.perHop*int32(hops[pair]-1)
+		}
+		packet = max(packet, size)
+	})
+	if err := m.fits(uint64(packet)); err != nil || !s.drops() {
+		return err
+	}
+	n.recovery.timeout = s.Recovery.Timeout.Nanoseconds() * 1000
+	trip := min(m.rtt, maxTime/1024)
+	switch {
+	case n.recovery.timeout == 0:
+		n.recovery.timeout = max(4*cc.Second/1000, 3*trip)
+	case n.recovery.timeout < trip:
+		return s.Recovery.m.Error("timeout", "e.g. "+span(ns(3*trip))+", or leave it out", "a round trip takes %s without queues: after %v all would be sent again that is on its way", span(ns(trip)), s.Recovery.Timeout)
+	}
+	return nil
+}
+
+// fits is an error where the ports of switches never have room for a packet of so many bytes.
+func (m *Simulation) fits(packet uint64) error {
+	c, n := &m.scenario.Switches, m.network
+	if c.Queue > 0 && c.Queue < packet {
+		return c.m.Error("queue", "a larger one", "a packet of %d bytes does not fit it", packet)
+	}
+	for i := range n.switches {
+		sw := &n.switches[i]
+		room := uint64(float64(sw.buffer) * min(n.ports.alpha, 1))
+		if sw.buffer == 0 || packet <= room {
+			continue
+		}
+		for j := range n.links { // headroom has packets pass, too
+			if l := &n.links[j]; l.into == int32(i) && packet > l.ingress.headroom {
+				return c.m.Error("buffer", "a larger one, or a larger alpha", "a packet of %d bytes does not fit what a queue of %s may have, %d bytes", packet, m.scenario.Topology.graph.names[i], room)
+			}
+		}
+	}
+	return nil
 }
 
 // add adds a flow with its control.
@@ -139,8 +193,8 @@ func (m *Simulation) send(id int32, key uint64) {
 	n.route = append(n.route, none)
 }
 
-// trip is the round trip of one packet between two hosts without queues, in ps, and the links of the way there.
-func (m *Simulation) trip(from, to int32) (ps int64, links int) {
+// trip is the round trip of one packet between two hosts without queues, in ps.
+func (m *Simulation) trip(from, to int32) (ps int64) {
 	n := m.network
 	path, _ := m.scenario.routes.route(nil, from, to, 0)
 	full, ack := n.full(len(path))
@@ -148,7 +202,7 @@ func (m *Simulation) trip(from, to int32) (ps int64, links int) {
 		ps += n.links[l].delay + n.links[l].takes(full)
 		ps += n.links[l^1].delay + n.links[l^1].takes(ack)
 	}
-	return ps, len(path)
+	return ps
 }
 
 // full is how many bytes a full packet has on a path of so many links, and the ACK of it.

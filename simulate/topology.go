@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
@@ -26,8 +28,8 @@ type Topology struct {
 
 // Cables are what the generated topologies share.
 type Cables struct {
-	Rate   uint64        `key:"rate,need" is:"speed" doc:"Of a host's cable, in both directions."`
-	Uplink uint64        `key:"uplink" is:"speed" doc:"Of the cables between switches; rate unless given."`
+	Rate   uint64        `key:"rate,need" is:"rate" doc:"Of a host's cable, in both directions."`
+	Uplink uint64        `key:"uplink" is:"rate" doc:"Of the cables between switches; rate unless given."`
 	Delay  time.Duration `key:"delay,need" range:"1ns 1s" doc:"Of each cable."`
 }
 
@@ -79,8 +81,10 @@ type Dragonfly struct {
 // LinkChange is a cable that is not as the others.
 type LinkChange struct {
 	Between []string `key:"between,need,flow" is:"word" doc:"Its two ends, e.g. [leaf0, spine1]."`
-	Rate    uint64   `key:"rate" is:"speed" doc:"Its own rate."`
+	Rate    uint64   `key:"rate" is:"rate" doc:"Its own rate."`
 	Down    bool     `key:"down" doc:"It is down."`
+
+	m inventory.Mapping
 }
 
 // cable is between two nodes: hosts, or switches, whose numbers begin behind those of the hosts.
@@ -239,11 +243,15 @@ func (d *Dragonfly) Check(m inventory.Mapping) {
 
 // Check has the rules about several keys.
 func (l *LinkChange) Check(m inventory.Mapping) {
+	l.m = m
 	if m.Has("between") && len(l.Between) != 2 {
 		m.WrongValue("between", "e.g. [leaf0, spine1]", "a cable has two ends, and there are %d", len(l.Between))
 	}
-	if !l.Down && l.Rate == 0 && !m.Has("rate") {
+	switch {
+	case !l.Down && !m.Has("rate"):
 		m.Wrong("", "e.g. rate: 10G, or down: true", "a change of nothing")
+	case l.Down && m.Has("rate"):
+		m.Wrong("rate", "leave it out, or down", "a cable that is down has no rate")
 	}
 }
 
@@ -266,7 +274,7 @@ func (t *Topology) Check(m inventory.Mapping) {
 		if m.Has(one.key) {
 			found = append(found, one.key)
 		}
-		if one.there && len(found) == 1 {
+		if one.there && len(found) == 1 && m.Sound() {
 			t.graph = one.make()
 		}
 	}
@@ -282,8 +290,8 @@ func (t *Topology) Check(m inventory.Mapping) {
 	if t.graph.large {
 		m.Wrong(found[0], "a smaller network", "a simulation takes at most %d hosts, %d switches of a kind and %d cables", maxHosts, maxSwitches, maxCables)
 		t.graph = nil
-	} else if problem := t.graph.change(t.Changes); problem != "" {
-		m.WrongValue("links", "names are host0, leaf0, spine0, tor0, agg0, core0, switch0", "%s", problem)
+	} else {
+		t.graph.change(t.Changes)
 	}
 }
 
@@ -293,16 +301,7 @@ func (t *Topology) read(m inventory.Mapping) *graph {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(m.File()), path)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		m.WrongValue("file", "a file in the format of HPCC's public ns-3 code", "%v", err)
-		return nil
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxTopologyFile+1))
-	if err == nil && len(data) > maxTopologyFile {
-		err = fmt.Errorf("%s: it has more than %d bytes", path, maxTopologyFile)
-	}
+	data, err := readTopology(path)
 	var g *graph
 	if err == nil {
 		g, err = parseTopology(path, data)
@@ -314,28 +313,71 @@ func (t *Topology) read(m inventory.Mapping) *graph {
 	return g
 }
 
+// readTopology reads a regular file: a pipe or a device that a scenario names could hold the command up for ever.
+func readTopology(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: it is no regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxTopologyFile+1))
+	if err == nil && len(data) > maxTopologyFile {
+		err = fmt.Errorf("%s: it has more than %d bytes", path, maxTopologyFile)
+	}
+	return data, err
+}
+
 // change has cables be as they are given, and says what is wrong.
-func (g *graph) change(list []LinkChange) string {
+func (g *graph) change(list []LinkChange) {
+	if len(list) == 0 {
+		return
+	}
+	nodes, cables := make(map[string]int32), make(map[[2]int32][]int)
+	for i := range g.nodes() {
+		nodes[g.name(int32(i))] = int32(i)
+	}
+	for i := range g.cables {
+		a, b := g.cables[i].a, g.cables[i].b
+		pair := [2]int32{min(a, b), max(a, b)}
+		cables[pair] = append(cables[pair], i)
+	}
+	changed := make(map[[2]int32]bool)
 	for i := range list {
 		c := &list[i]
-		if len(c.Between) != 2 {
-			continue
+		a, isA := nodes[c.Between[0]]
+		b, isB := nodes[c.Between[1]]
+		pair := [2]int32{min(a, b), max(a, b)}
+		switch {
+		case !isA || !isB || cables[pair] == nil:
+			c.m.WrongValue("between", "names are host0, "+g.called(), "there is no cable between %q and %q", c.Between[0], c.Between[1])
+		case changed[pair]:
+			c.m.WrongValue("between", "one entry of each cable", "an entry before is of the cable between %q and %q", c.Between[0], c.Between[1])
 		}
-		found := false
-		for j := range g.cables {
+		changed[pair] = true
+		for _, j := range cables[pair] {
 			l := &g.cables[j]
-			a, b := g.name(l.a), g.name(l.b)
-			if a == c.Between[0] && b == c.Between[1] || a == c.Between[1] && b == c.Between[0] {
-				found = true
-				l.down = c.Down
-				if c.Rate != 0 {
-					l.rate = c.Rate
-				}
+			l.down = c.Down
+			if c.Rate != 0 {
+				l.rate = c.Rate
 			}
 		}
-		if !found {
-			return fmt.Sprintf("there is no cable between %q and %q", c.Between[0], c.Between[1])
+	}
+}
+
+// called is the first name of each kind of switch.
+func (g *graph) called() string {
+	var out []string
+	for _, name := range g.names {
+		if strings.HasSuffix(name, "0") && !strings.ContainsAny(name[:len(name)-1], "0123456789") || strings.HasPrefix(name, "node") && out == nil {
+			out = append(out, name)
 		}
 	}
-	return ""
+	return strings.Join(out, ", ")
 }

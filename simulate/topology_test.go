@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const topologyHead = "format: csig.scenario/v1\nflows: [{from: 0, to: 1, size: 1k}]\n"
@@ -149,24 +151,39 @@ func TestTopologyMistakes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"{}": "s.yaml:3:11: scenario: topology: it has no network",
-		"{star: {hosts: 2, rate: 0G, delay: 1us}}":                                                   "s.yaml:3:35: scenario: topology: star: rate: a speed of 0",
-		"{star: {hosts: 2, rate: 1G, delay: 1us}, fat_tree: {k: 4, rate: 1G, delay: 1us}}":           "s.yaml:3:52: scenario: topology: it is star as well",
-		"{star: {hosts: 2, rate: 1G, delay: 1us, uplink: 1G}}":                                       `s.yaml:3:51: scenario: topology: star: unknown key "uplink"`,
-		"{fat_tree: {k: 5, rate: 1G, delay: 1us}}":                                                   "s.yaml:3:26: scenario: topology: fat_tree: 5 is no even number",
-		"{clos: {pods: 1, tors: 1, aggs: 3, cores: 4, hosts: 2, rate: 1G, delay: 1us}}":              "s.yaml:3:53: scenario: topology: clos: 4 cores do not divide",
-		"{dragonfly: {groups: 9, switches: 2, global: 2, hosts: 2, rate: 1G, delay: 1us}}":           "s.yaml:3:32: scenario: topology: dragonfly: 9 groups of 2 switches",
-		"{clos: {pods: 100, tors: 100, aggs: 1, cores: 1, hosts: 1000, rate: 1G, delay: 1us}}":       "s.yaml:3:12: scenario: topology: a simulation takes at most 100000 hosts",
-		"{dragonfly: {groups: 1000, switches: 1000, global: 2, hosts: 2, rate: 1G, delay: 1us}}":     "s.yaml:3:12: scenario: topology: a simulation takes",
-		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, spine0], rate: 1G}]}":    `s.yaml:3:59: scenario: topology: there is no cable between "host0" and "spine0"`,
-		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0]}]}":             "s.yaml:3:60: scenario: topology: links: a change of nothing",
-		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0], down: true}]}":          "s.yaml:3:70: scenario: topology: links: a cable has two ends, and there are 1",
-		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0], down: true}]}": "s.yaml:2:23: scenario: flows: there is no route of at most 8 cables from host 0 to host 1",
+		"{star: {hosts: 2, rate: 0G, delay: 1us}}":                                                                                        "s.yaml:3:35: scenario: topology: star: rate: a speed of 0",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, fat_tree: {k: 4, rate: 1G, delay: 1us}}":                                                "s.yaml:3:52: scenario: topology: it is star as well",
+		"{star: {hosts: 2, rate: 1G, delay: 1us, uplink: 1G}}":                                                                            `s.yaml:3:51: scenario: topology: star: unknown key "uplink"`,
+		"{fat_tree: {k: 5, rate: 1G, delay: 1us}}":                                                                                        "s.yaml:3:26: scenario: topology: fat_tree: 5 is no even number",
+		"{clos: {pods: 1, tors: 1, aggs: 3, cores: 4, hosts: 2, rate: 1G, delay: 1us}}":                                                   "s.yaml:3:53: scenario: topology: clos: 4 cores do not divide",
+		"{dragonfly: {groups: 9, switches: 2, global: 2, hosts: 2, rate: 1G, delay: 1us}}":                                                "s.yaml:3:32: scenario: topology: dragonfly: 9 groups of 2 switches",
+		"{clos: {pods: 100, tors: 100, aggs: 1, cores: 1, hosts: 1000, rate: 1G, delay: 1us}}":                                            "s.yaml:3:12: scenario: topology: a simulation takes at most 100000 hosts",
+		"{dragonfly: {groups: 1000, switches: 1000, global: 2, hosts: 2, rate: 1G, delay: 1us}}":                                          "s.yaml:3:12: scenario: topology: a simulation takes",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, spine0], rate: 1G}]}":                                         `s.yaml:3:70: scenario: topology: links: there is no cable between "host0" and "spine0"`,
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0]}]}":                                                  "s.yaml:3:60: scenario: topology: links: a change of nothing",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0], down: true}]}":                                               "s.yaml:3:70: scenario: topology: links: a cable has two ends, and there are 1",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0], down: true}]}":                                      "s.yaml:2:23: scenario: flows: there is no route of at most 8 cables from host 0 to host 1",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0], rate: 2G, down: true}]}":                            "s.yaml:3:88: scenario: topology: links: a cable that is down has no rate",
+		"{star: {hosts: 2, rate: 1G, delay: 1us}, links: [{between: [host0, switch0], rate: 2G}, {between: [switch0, host0], rate: 3G}]}": `s.yaml:3:109: scenario: topology: links: an entry before is of the cable between "switch0" and "host0"`,
+		"{file: /dev/zero}":   "s.yaml:3:18: scenario: topology: /dev/zero: it is no regular file",
 		"{file: nothing.txt}": "s.yaml:3:18: scenario: topology: open nothing.txt: no such file",
 	} {
 		_, err := ParseScenario("s.yaml", []byte(topologyHead+"topology: "+text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestTopologyPipe: a pipe that nobody writes to does not hold the command up.
+func TestTopologyPipe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseScenario(filepath.Join(dir, "s.yaml"), []byte(topologyHead+"topology: {file: pipe}\n")); err == nil || !strings.Contains(err.Error(), "s.yaml:3:18: scenario: topology: ") || !strings.Contains(err.Error(), "pipe: it is no regular file") {
+		t.Errorf("%v", err)
 	}
 }
 

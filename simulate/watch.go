@@ -28,6 +28,14 @@ type watch struct {
 	fair   int64 // since when the last of them began, in ps, until all had their share
 }
 
+// window is from when to when flows begin that count, in ps.
+func (w *Measure) window() (from, to int64) {
+	if from, to = w.From.Nanoseconds()*1000, w.To.Nanoseconds()*1000; to == 0 {
+		to = math.MaxInt64
+	}
+	return from, to
+}
+
 type mean struct{ sum, count float64 }
 
 func (m *mean) add(v, weight float64) { m.sum, m.count = m.sum+v*weight, m.count+weight }
@@ -40,10 +48,8 @@ func (m *mean) value() float64 {
 }
 
 func newWatch(m *Simulation) *watch {
-	w := &watch{m: m, from: m.scenario.Measure.From.Nanoseconds() * 1000, to: math.MaxInt64, every: 10 * min(m.rtt, maxTime/10), before: make([]uint64, len(m.network.links)), first: make([]uint64, len(m.network.links))}
-	if to := m.scenario.Measure.To.Nanoseconds() * 1000; to > 0 {
-		w.to = to
-	}
+	from, to := m.scenario.Measure.window()
+	w := &watch{m: m, from: from, to: to, every: 10 * min(m.rtt, maxTime/10), before: make([]uint64, len(m.network.links)), first: make([]uint64, len(m.network.links))}
 	m.network.counts = w.from == 0
 	return w
 }
@@ -273,10 +279,14 @@ func (m *Simulation) workloads() []WorkloadResult {
 	}
 	out, next := []WorkloadResult{}, 0
 	one := func(name string, times int) {
-		r := WorkloadResult{Name: name, Times: times}
+		r := WorkloadResult{Name: name}
 		var took []float64
 		for _, g := range groups[next : next+times] {
-			if g.flows && !g.left {
+			if !g.flows {
+				continue
+			}
+			r.Times++
+			if !g.left {
 				took = append(took, ns(g.end-g.begin))
 			}
 		}

@@ -57,7 +57,7 @@ func (w *Workload) Check(m inventory.Mapping) {
 		case needed && !m.Has(key):
 			m.Wrong("kind", "e.g. "+map[string]string{"load": "load: 30", "for": "for: 10ms", "fan": "fan: 15", "size": "size: 1M"}[key], "%s needs %s", w.Kind, key)
 		case m.Has(key) && !needed && !contains(keys[1], key):
-			m.Wrong(key, "leave it out", "it is none of %s", w.Kind)
+			m.Wrong(key, "leave it out", "%s has no %s", w.Kind, key)
 		}
 	}
 	if w.Kind == "poisson" && m.Has("sizes") == m.Has("size") {
@@ -114,6 +114,10 @@ func (w *Workload) within(s *Scenario) {
 		return
 	case w.to >= hosts:
 		w.m.WrongValue("to", hint, "there are %d hosts", hosts)
+		return
+	}
+	if hosts < 2 {
+		w.m.Wrong("kind", "more hosts", "%s needs two hosts, and there is one", w.Kind)
 		return
 	}
 	if most := w.hosts() - 1; w.Kind == "incast" && w.Fan > most {

@@ -144,7 +144,7 @@ func TestWorkloadMistakes(t *testing.T) {
 		"{kind: poisson, size: 1k, for: 1ms}":                   "s.yaml:4:6: scenario: workloads: poisson needs load",
 		"{kind: poisson, load: 30, for: 1ms}":                   "s.yaml:4:6: scenario: workloads: poisson needs sizes, or the one size",
 		"{kind: poisson, load: 30, for: 1ms, sizes: web}":       "s.yaml:4:48: scenario: workloads: sizes: ",
-		"{kind: poisson, load: 30, for: 1ms, size: 1k, fan: 3}": "s.yaml:4:51: scenario: workloads: it is none of poisson",
+		"{kind: poisson, load: 30, for: 1ms, size: 1k, fan: 3}": "s.yaml:4:51: scenario: workloads: poisson has no fan",
 		"{kind: incast, fan: 16, size: 1k}":                     "s.yaml:4:25: scenario: workloads: 16 hosts cannot all send to one of 16",
 		"{kind: incast, fan: 2, size: 1k, to: 16}":              "s.yaml:4:42: scenario: workloads: there are 16 hosts",
 		"{kind: incast, fan: 2, size: 1k, every: 1ms}":          "s.yaml:4:6: scenario: workloads: what is repeated needs every and for",

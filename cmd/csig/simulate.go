@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +43,7 @@ comes out the same on every machine. Ctrl-C prints what there is until then.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.memory, "memory", "4G", "refuse a scenario that takes more bytes than this")
+	f.StringVar(&o.memory, "memory", "4G", "refuse a scenario that takes more bytes than this, and end it where its packets do")
 	f.StringVar(&o.svg, "svg", "", "write a picture to this new file: queues, shares and slowdown")
 	f.IntVar(&o.seeds, "seeds", 1, "run it with so many seeds, side by side; its own is the first")
 	f.BoolVar(&o.check, "check-control", false, "also run it with a window without end, and fail where that makes no difference")
@@ -63,6 +61,8 @@ func simulateScenario(cmd *cobra.Command, path string, o *simulateFlags) error {
 		return fmt.Errorf("--seeds: %d is not 1 to %d", o.seeds, maxSeeds)
 	case o.seeds > 1 && (o.svg != "" || o.check):
 		return errors.New("--seeds: --svg and --check-control are of one seed: leave them out")
+	case o.topology && (o.json || o.svg != "" || o.check || o.seeds > 1):
+		return errors.New("--topology: it runs nothing: leave --json, --svg, --check-control and --seeds out")
 	}
 	s, err := readScenario(path)
 	if err != nil {
@@ -71,8 +71,8 @@ func simulateScenario(cmd *cobra.Command, path string, o *simulateFlags) error {
 	if o.topology {
 		return s.WriteTopology(cmd.OutOrStdout())
 	}
-	if need := s.Memory() * uint64(min(o.seeds, runtime.GOMAXPROCS(0))); need > most {
-		return fmt.Errorf("%s:1:1: the simulation takes about %d bytes, and --memory allows %d: raise it, or simulate fewer flows", path, need, most)
+	if err := s.Bound(most / uint64(min(o.seeds, runtime.GOMAXPROCS(0)))); err != nil {
+		return err
 	}
 	if o.svg != "" {
 		if err := outfile.Check(o.svg, nil); err != nil {
@@ -112,7 +112,12 @@ func runSimulation(cmd *cobra.Command, s *simulate.Scenario, o *simulateFlags) e
 	if err != nil {
 		return err
 	}
-	res, err := m.Run(cmd.Context(), simulated(cmd))
+	progress, end := simulated(newScreen(cmd.ErrOrStderr()), func() string {
+		now, events := m.Now()
+		return fmt.Sprintf("  %v simulated, %.1f million events", time.Duration(now).Round(time.Microsecond), float64(events)/1e6)
+	})
+	res, err := m.Run(cmd.Context(), progress)
+	end()
 	if err != nil {
 		return err
 	}
@@ -121,23 +126,31 @@ func runSimulation(cmd *cobra.Command, s *simulate.Scenario, o *simulateFlags) e
 			return fmt.Errorf("--svg: %w", err)
 		}
 	}
-	said := ""
+	said, checked := "", error(nil)
 	if o.check && !res.Partial {
-		if said, err = simulate.CheckControl(cmd.Context(), s, res); err != nil {
-			return fmt.Errorf("--check-control: %w", err)
+		switch said, checked = simulate.CheckControl(cmd.Context(), s, res); {
+		case checked != nil && cmd.Context().Err() != nil: // the result is there all the same
+			checked = fmt.Errorf("--check-control: not ended: %s", why(cmd.Context()))
+		case checked != nil:
+			return fmt.Errorf("--check-control: %w", checked)
 		}
 	}
 	if o.json {
-		res.Flows = res.Flows[:min(len(res.Flows), mostFlows)]
+		if len(res.Flows) > mostFlows {
+			newScreen(cmd.ErrOrStderr()).remark("of %d flows the first %d are in the JSON; statistics are of all", len(res.Flows), mostFlows)
+			res.Flows = res.Flows[:mostFlows]
+		}
 		err = printJSON(cmd.OutOrStdout(), res)
 	} else if err = res.WriteText(cmd.OutOrStdout()); err == nil && said != "" {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
 	}
-	return partly(cmd, err, res.Partial)
+	return partly(cmd, errors.Join(err, checked), res.Partial)
 }
 
 func runSeeds(cmd *cobra.Command, s *simulate.Scenario, o *simulateFlags) error {
-	res, err := simulate.RunSeeds(cmd.Context(), s, o.seeds, simulated(cmd))
+	progress, end := simulated(newScreen(cmd.ErrOrStderr()), func() string { return "" })
+	res, err := simulate.RunSeeds(cmd.Context(), s, o.seeds, progress)
+	end()
 	if err != nil {
 		return err
 	}
@@ -146,23 +159,28 @@ func runSeeds(cmd *cobra.Command, s *simulate.Scenario, o *simulateFlags) error 
 	} else {
 		err = res.WriteText(cmd.OutOrStdout())
 	}
-	return partly(cmd, err, slices.ContainsFunc(res.Runs, func(r *simulate.Result) bool { return r.Partial }))
+	return partly(cmd, err, res.Whole < res.Seeds)
 }
 
-// simulated shows how many flows have ended, on a terminal.
-func simulated(cmd *cobra.Command) func(ended, all int) {
-	live, shown := newScreen(cmd.ErrOrStderr()), time.Now()
-	return func(ended, all int) {
-		if now := time.Now(); live.terminal() && now.Sub(shown) > time.Second {
-			shown = now
-			live.remark("%d of %d flows have ended", ended, all)
-		}
+// simulated shows on a terminal how many flows have ended, and what more there is to say, until end.
+func simulated(live *screen, more func() string) (progress func(ended, all int), end func()) {
+	began, drawn := time.Now(), time.Now()
+	if !live.terminal() {
+		return func(int, int) {}, func() {}
 	}
+	return func(ended, all int) {
+			if now := time.Now(); now.Sub(drawn) >= redrawn {
+				drawn = now
+				_ = live.redraw("", []string{fmt.Sprintf("%d of %s ended%s  %v", ended, count(all, "flow"), more(), now.Sub(began).Round(time.Second))})
+			}
+		}, func() {
+			_ = live.end("")
+		}
 }
 
 func partly(cmd *cobra.Command, err error, partial bool) error {
-	if cause := context.Cause(cmd.Context()); partial && cause != nil {
-		return errors.Join(err, fmt.Errorf("simulate: ended before all flows had: %w", cause))
+	if ctx := cmd.Context(); partial && ctx.Err() != nil {
+		return errors.Join(err, fmt.Errorf("simulate: ended before all flows had: %s", why(ctx)))
 	}
 	return err
 }
