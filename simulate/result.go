@@ -28,11 +28,12 @@ type Result struct {
 	QueueP99   uint64           `json:"queue_p99_bytes"` // that a packet found at a switch, 6 % more at most
 	Drops      uint64           `json:"drops"`           // packets
 	Timeouts   uint64           `json:"timeouts"`
-	Moves      uint64           `json:"moves"`      // of flows to another path
-	Hosts      Utilisation      `json:"host_links"` // of switches' ports to hosts
-	Core       Utilisation      `json:"core_links"` // of ports between switches
-	Jain       float64          `json:"jain"`       // mean over samples with two flows or more
-	Unclaimed  float64          `json:"unclaimed"`  // of a flow's path: what its fullest link had left, as a part of its rate; mean over flows and samples
+	Moves      uint64           `json:"moves"`                      // of flows to another path
+	Hosts      Utilisation      `json:"host_links"`                 // of switches' ports to hosts
+	Core       Utilisation      `json:"core_links"`                 // of ports between switches
+	Unread     int              `json:"switches_without_a_reading"` // software-assisted ones, whose signals are those of an idle network until then
+	Jain       float64          `json:"jain"`                       // mean over samples with two flows or more
+	Unclaimed  float64          `json:"unclaimed"`                  // of a flow's path: what its fullest link had left, as a part of its rate; mean over flows and samples
 	Converged  float64          `json:"converged_ns"`
 	SampleNS   float64          `json:"sample_ns"`
 	Samples    []Sample         `json:"samples"`
@@ -162,6 +163,11 @@ func (m *Simulation) result(w *watch) *Result {
 			}
 		}
 		r.Flows = append(r.Flows, one)
+	}
+	for i := range n.agents {
+		if a := &n.agents[i]; len(a.ports) > 0 && a.read == 0 {
+			r.Unread++
+		}
 	}
 	for i := range n.links {
 		r.Queue, r.Drops = max(r.Queue, n.links[i].mostQueue), r.Drops+n.links[i].drops

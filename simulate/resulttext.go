@@ -54,8 +54,11 @@ func (r *Result) WriteText(w io.Writer) error {
 		queue = fmt.Sprintf("The queue that a packet finds has at most %d bytes at p99; the longest one had %d.\n", r.QueueP99, r.Queue)
 		packets = fmt.Sprintf(" %d packets were dropped; %d timeouts;", r.Drops, r.Timeouts)
 	}
+	if r.Unread > 0 {
+		partial = fmt.Sprintf("Software-assisted switches that have not read their counters once: %d. They told senders of an idle network: simulate for longer, or with a shorter interval.\n", r.Unread)
+	}
 	if r.Measured.Flows == 0 {
-		partial = "No flow that began within measure has ended: there are no slowdowns.\n"
+		partial += "No flow that began within measure has ended: there are no slowdowns.\n"
 	}
 	if r.Partial {
 		partial += "Partial: it was ended before all flows had. "
