@@ -286,6 +286,23 @@ func (n *Network) writeRules(id int32) {
 	a.last = n.now
 }
 
+// unread is how many switches have measured nothing yet that a signal could be of.
+func (n *Network) unread() (count int) {
+	for i := range n.agents {
+		if a := &n.agents[i]; len(a.ports) > 0 && a.read == 0 {
+			count++
+		}
+	}
+	seen := int32(none)
+	for i := range n.csigPorts {
+		if p := &n.csigPorts[i]; p.kind == native && p.at == 0 && n.now < p.end && n.links[i].of != seen {
+			seen = n.links[i].of
+			count++
+		}
+	}
+	return count
+}
+
 // lapse has the ports of a dead agent fall back, as their rules' lease is over.
 func (n *Network) lapse(id int32) {
 	a := &n.agents[id]

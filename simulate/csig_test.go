@@ -232,11 +232,11 @@ func TestPlacebo(t *testing.T) {
 // TestUnreadCounters: an interval that is longer than the simulation is said.
 func TestUnreadCounters(t *testing.T) {
 	t.Parallel()
-	for interval, want := range map[string]int{"1us": 0, "1h": 1} {
-		r := run(t, head+"flows: [{from: 0-2, to: 3, size: 100k}]\ncontrol: {kind: hpcc-csig}\ncsig: {switches: [{kind: software, interval: "+interval+"}]}\n")
+	for kind, want := range map[string]int{"native, interval: 1us": 0, "native, interval: 1h": 1, "software, interval: 1us": 0, "software, interval: 1h": 1} {
+		r := run(t, head+"flows: [{from: 0-2, to: 3, size: 100k}]\ncontrol: {kind: hpcc-csig}\ncsig: {switches: [{kind: "+kind+"}]}\n")
 		var out strings.Builder
-		if err := r.WriteText(&out); err != nil || r.Unread != want || strings.Contains(out.String(), "Software-assisted switches that have not read their counters once: 1.") != (want > 0) {
-			t.Errorf("%s: %d, %v: %s", interval, r.Unread, err, out.String())
+		if err := r.WriteText(&out); err != nil || r.Unread != want || strings.Contains(out.String(), "Switches whose first interval was not over: 1.") != (want > 0) {
+			t.Errorf("%s: %d, %v: %s", kind, r.Unread, err, out.String())
 		}
 	}
 }

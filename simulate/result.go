@@ -31,7 +31,7 @@ type Result struct {
 	Moves      uint64           `json:"moves"`                      // of flows to another path
 	Hosts      Utilisation      `json:"host_links"`                 // of switches' ports to hosts
 	Core       Utilisation      `json:"core_links"`                 // of ports between switches
-	Unread     int              `json:"switches_without_a_reading"` // software-assisted ones, whose signals are those of an idle network until then
+	Unread     int              `json:"switches_without_a_reading"` // whose first window is not over, or first reading not there: their signals are those of an idle network
 	Jain       float64          `json:"jain"`                       // mean over samples with two flows or more
 	Unclaimed  float64          `json:"unclaimed"`                  // of a flow's path: what its fullest link had left, as a part of its rate; mean over flows and samples
 	Converged  float64          `json:"converged_ns"`
@@ -164,11 +164,7 @@ func (m *Simulation) result(w *watch) *Result {
 		}
 		r.Flows = append(r.Flows, one)
 	}
-	for i := range n.agents {
-		if a := &n.agents[i]; len(a.ports) > 0 && a.read == 0 {
-			r.Unread++
-		}
-	}
+	r.Unread = n.unread()
 	for i := range n.links {
 		r.Queue, r.Drops = max(r.Queue, n.links[i].mostQueue), r.Drops+n.links[i].drops
 	}

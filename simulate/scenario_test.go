@@ -160,6 +160,9 @@ func TestAlone(t *testing.T) {
 	if r := run(t, head+"control: {kind: window, window: 1G}\n"+flows); r.Flows[0].Slowdown < 0.9999 || r.Flows[0].Slowdown > 1.0001 {
 		t.Errorf("with an endless window the slowdown is %v", r.Flows[0].Slowdown)
 	}
+	if r := run(t, head+"packets: {telemetry: ifa}\ncontrol: {kind: window, window: 1G}\n"+flows); r.Flows[0].Slowdown < 0.9999 || r.Flows[0].Slowdown > 1.0001 {
+		t.Errorf("with telemetry that no packet has the slowdown is %v", r.Flows[0].Slowdown)
+	}
 	if r := run(t, head+"packets: {telemetry: ifa}\n"+flows); r.Flows[0].Slowdown < 1 || r.Flows[0].Slowdown > 1.1 || r.Queue > 3*1080 {
 		t.Errorf("under HPCC++ the slowdown is %v, and the longest queue has %d bytes", r.Flows[0].Slowdown, r.Queue)
 	}

@@ -21,10 +21,13 @@ func New(s *Scenario) (*Simulation, error) {
 	if n := s.count(); n > maxFlows {
 		return nil, s.m.Error("", "fewer flows", "%d flows are more than the %d that a simulation takes", n, maxFlows)
 	}
-	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), hopBytes[s.Packets.INT], uint64(s.Seed))
+	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), 0, uint64(s.Seed))
 	n.ack = int32(s.Packets.Ack)
-	if s.Packets.INT == "ns3" {
-		n.perPath, n.coarse = ns3Bytes, true
+	if contains("hpcc hpcc-receiver hpcc-rate hpcc-pint", s.Control.Kind) { // packets of the others have none
+		n.perHop = hopBytes[s.Packets.INT]
+		if s.Packets.INT == "ns3" {
+			n.perPath, n.coarse = ns3Bytes, true
+		}
 	}
 	m := &Simulation{scenario: s, network: n}
 	if err := m.build(); err != nil {
@@ -129,7 +132,7 @@ func (m *Simulation) look() error {
 			m.rtt = max(m.rtt, m.trip(w.from, w.to))
 		}
 		size := int32(min(w.size, uint64(s.Packets.Payload))) + n.header
-		if contains("hpcc hpcc-receiver hpcc-rate", s.Control.Kind) && s.Control.Telemetry == "each" {
+		if s.Control.Telemetry == "each" && s.Control.Kind != "hpcc-pint" {
 			size += n.perPath + n.perHop*int32(hops[pair]-1)
 		}
 		packet = max(packet, size)

@@ -120,14 +120,28 @@ func (w *Workload) within(s *Scenario) {
 		w.m.Wrong("kind", "more hosts", "%s needs two hosts, and there is one", w.Kind)
 		return
 	}
-	if most := w.hosts() - 1; w.Kind == "incast" && w.Fan > most {
-		w.m.WrongValue("fan", "fewer", "%d hosts cannot all send to one of %d", w.Fan, most+1)
+	most := w.hosts()
+	if w.to < 0 || w.to >= w.first && w.to <= w.last { // one of them is the receiver
+		most--
+	}
+	if w.Kind == "incast" && w.Fan > most {
+		w.m.WrongValue("fan", "fewer, or more hosts", "%d hosts cannot send to another one: %d can", w.Fan, most)
+	}
+	reaches := func(to int) bool {
+		_, ok := s.routes.route(nil, int32(w.first), int32(to), 0)
+		if ok || to == w.first {
+			return true
+		}
+		w.m.Wrong("", "other hosts, or other cables", "there is no route of at most %d cables from host %d to host %d", maxHops, w.first, to)
+		return false
 	}
 	for i := w.first + 1; i <= w.last; i++ {
-		if _, ok := s.routes.route(nil, int32(w.first), int32(i), 0); !ok {
-			w.m.Wrong("", "other hosts, or other cables", "there is no route of at most %d cables from host %d to host %d", maxHops, w.first, i)
+		if !reaches(i) {
 			return
 		}
+	}
+	if w.to >= 0 && !reaches(w.to) {
+		return
 	}
 	if n := w.count(s); n > maxFlows && !math.IsInf(n, 1) {
 		w.m.Wrong("", "fewer hosts, or a shorter time", "it has %.0f flows: a simulation takes %d", n, maxFlows)

@@ -137,6 +137,19 @@ func TestRing(t *testing.T) {
 	}
 }
 
+// TestIncastToAnother: the receiver need not be among the hosts that send; then all of them may, and have to reach it.
+func TestIncastToAnother(t *testing.T) {
+	t.Parallel()
+	const incast = "workloads: [{kind: incast, fan: 3, to: 0, hosts: 1-3, size: 1k}]\n"
+	if r := run(t, head+incast); r.Ended != 3 || r.Flows[0].To != 0 {
+		t.Errorf("%+v", r.Flows)
+	}
+	down := strings.Replace(head, "1us}}", "1us}, links: [{between: [host0, switch0], down: true}]}", 1)
+	if _, err := ParseScenario("s.yaml", []byte(down+incast)); err == nil || !strings.Contains(err.Error(), "no route of at most 8 cables from host 1 to host 0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestWorkloadMistakes: each mistake is named with its place.
 func TestWorkloadMistakes(t *testing.T) {
 	t.Parallel()
@@ -145,7 +158,7 @@ func TestWorkloadMistakes(t *testing.T) {
 		"{kind: poisson, load: 30, for: 1ms}":                   "s.yaml:4:6: scenario: workloads: poisson needs sizes, or the one size",
 		"{kind: poisson, load: 30, for: 1ms, sizes: web}":       "s.yaml:4:48: scenario: workloads: sizes: ",
 		"{kind: poisson, load: 30, for: 1ms, size: 1k, fan: 3}": "s.yaml:4:51: scenario: workloads: poisson has no fan",
-		"{kind: incast, fan: 16, size: 1k}":                     "s.yaml:4:25: scenario: workloads: 16 hosts cannot all send to one of 16",
+		"{kind: incast, fan: 16, size: 1k}":                     "s.yaml:4:25: scenario: workloads: 16 hosts cannot send to another one: 15 can",
 		"{kind: incast, fan: 2, size: 1k, to: 16}":              "s.yaml:4:42: scenario: workloads: there are 16 hosts",
 		"{kind: incast, fan: 2, size: 1k, every: 1ms}":          "s.yaml:4:6: scenario: workloads: what is repeated needs every and for",
 		"{kind: ring, size: 1k, hosts: 3}":                      `s.yaml:4:35: scenario: workloads: "3" is no range of hosts`,
