@@ -168,6 +168,7 @@ func TestLongNoAllocations(t *testing.T) { // not in parallel: others' allocatio
 		"control: {kind: hpcc-csig}\ncsig: {switches: [{kind: native}]}\n",
 		"control: {kind: csig}\nswitches: {queue: 100k}\ncsig: {switches: [{kind: software, interval: 50us}]}\n",
 		"control: {kind: dcqcn}\nswitches: {buffer: 1M, pfc: true, ecn: {min: 50k, max: 200k}}\n",
+		"control: {kind: dctcp}\nswitches: {queue: 100k, ecn: {min: 50k}}\npaths: {choice: spray}\nrecovery: {kind: selective}\n",
 	} {
 		n := simulationOf(t, "format: csig.scenario/v1\ntopology: {fat_tree: {k: 4, rate: 100G, delay: 1us}}\n"+flows+more).network
 		if err := n.Run(ms); err != nil {

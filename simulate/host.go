@@ -109,7 +109,7 @@ func (n *Network) make(id int32, from uint64, data int32) int32 {
 	}
 	p := n.newPacket()
 	k := &n.packets[p]
-	*k = packet{flow: id, at: f.path, data: data, size: data + n.header, seq: behind, made: n.now, ask: f.out.Ask, again: again}
+	*k = packet{flow: id, at: n.pathOf(id, f, from, again), data: data, size: data + n.header, seq: behind, made: n.now, ask: f.out.Ask, again: again}
 	if t, ok := k.ask.Signal(); ok {
 		if n.csig == nil || f.untagged {
 			k.ask = cc.AskNothing
@@ -160,7 +160,7 @@ func (n *Network) receive(p int32) {
 		f.receiver.Data(&n.event)
 		k.read, k.window, k.cnp = uint8(copy(n.hopsOf(p), n.event.Path)), n.event.Window, n.event.CNP
 	}
-	k.ack, k.nack, k.at, k.seq = true, nack, f.back, f.received
+	k.ack, k.nack, k.at, k.seq = true, nack, k.at+1, f.received // the way back is behind the end
 	k.size = n.ack + n.telemetry(k, int(k.read))
 	if k.tag.on { // the signal is reflected
 		k.size += n.tagBytes()
@@ -193,13 +193,17 @@ func (n *Network) acked(id, p int32) {
 	if n.event.Kind = cc.Acked; !k.again {
 		n.event.RTT = n.now - k.made
 	}
-	n.event.Acked = max(f.acked, k.seq) - f.acked
-	f.acked += n.event.Acked
+	further := max(f.acked, k.seq) - f.acked
+	f.acked += further
 	f.sent = max(f.sent, f.acked)
 	n.event.Next = f.sent
-	if n.event.Acked > 0 {
+	if further > 0 {
 		n.moved = n.now
 		f.missing.tries = 0
+	}
+	n.event.Acked = further
+	if news := n.recovery.score(n, f, k, further); n.sprays {
+		n.event.Acked = news
 	}
 	n.tell(id)
 	n.recovery.acked(n, id, k)
@@ -211,7 +215,7 @@ func (n *Network) acked(id, p int32) {
 		n.end(id)
 		return
 	}
-	if n.event.Acked > 0 {
+	if further > 0 {
 		n.expect(id)
 	}
 	n.kick(n.hosts[f.from].link)

@@ -51,8 +51,9 @@ type packet struct {
 type flow struct {
 	from, to      int32
 	group         int32 // of which it is in results
-	path, back    int32 // places in Network.route, none: not known before it begins
+	path          int32 // a place in Network.route, none: not known before it begins
 	hops          int32 // links of the path
+	ways          int32 // where packets are sprayed, over so many paths one behind the other
 	size          uint64
 	begins, ended int64 // ps; ended -1: not yet
 	arrived       int64 // all of it, at the receiver; 0: not yet
@@ -90,7 +91,7 @@ type Network struct {
 	packets   []packet
 	hops      []cc.Hop // mostHops of each packet
 	mostHops  int      // links of switches on the longest path
-	route     []int32  // links, paths one behind the other, each ended by none
+	route     []int32  // links, paths one behind the other, each ended by none and with its way back behind it
 	event     cc.Event // for controls, which keep none of it
 	free      int32
 	payload   int32
@@ -110,6 +111,7 @@ type Network struct {
 	ports     portConfig
 	picker    *picker // gives flows paths; nil: they have theirs
 	plb       bool
+	sprays    bool
 	fluid     *fluid // flow-level; nil: packets
 	Events    uint64
 	left      int   // flows that have not ended
@@ -139,12 +141,18 @@ func newNetwork(payload, header, perHop int32, seed uint64) *Network {
 	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, mostHops: maxHops - 1, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
 }
 
-// addPath keeps a path.
-func (n *Network) addPath(links ...int32) int32 {
-	at := int32(len(n.route))
-	n.route = append(append(n.route, links...), none)
-	return at
+// addBack ends the path that begins at a place in route, and adds the way back over the same cables.
+func (n *Network) addBack(path int32) {
+	end := len(n.route)
+	n.route = append(n.route, none)
+	for i := end - 1; i >= int(path); i-- {
+		n.route = append(n.route, n.route[i]^1)
+	}
+	n.route = append(n.route, none)
 }
+
+// stride is from one path of a flow to the next one.
+func (f *flow) stride() int32 { return 2 * (f.hops + 1) }
 
 // addFlow adds a flow, whose path is known or chosen when it begins.
 func (n *Network) addFlow(f flow) int32 {

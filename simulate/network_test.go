@@ -25,8 +25,15 @@ func star(hosts int, rate uint64, delay int64, limit uint64) *Network {
 	return n
 }
 
+// addPath adds a path, none, and the way back.
+func (n *Network) addPath(links ...int32) int32 {
+	at := int32(len(n.route))
+	n.route = append(append(n.route, links...), none)
+	return at
+}
+
 func (n *Network) starFlow(from, to int32, size uint64, at int64, c cc.Control) {
-	n.addFlow(flow{from: from, to: to, size: size, begins: at, path: n.addPath(2*from, 2*to+1), back: n.addPath(2*to, 2*from+1), hops: 2, then: none, control: c})
+	n.addFlow(flow{from: from, to: to, size: size, begins: at, path: n.addPath(2*from, 2*to+1, none, 2*to, 2*from+1), hops: 2, then: none, control: c})
 }
 
 // TestHeap: events come in the order of their times, and those of one time in the order in which they were made.
@@ -103,7 +110,7 @@ func TestMD1(t *testing.T) {
 	for range packets {
 		at += r.ExpFloat64() * float64(service) / load
 		h := n.addHost(n.addLink(1e15, 0, none, 0)) // of its own: it waits nowhere else
-		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: n.addPath(n.hosts[h].link, out), back: n.addPath(back), hops: 2, then: none, control: constant(1000)})
+		n.addFlow(flow{from: h, size: 1000, begins: int64(at), path: n.addPath(n.hosts[h].link, out, none, back), hops: 2, then: none, control: constant(1000)})
 	}
 	if err := n.Run(math.MaxInt64); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // Paths is how flows are given one of the shortest paths.
 type Paths struct {
-	Choice   string        `key:"choice" words:"ecmp greedy two-choices weighted plb" default:"ecmp" doc:"ecmp: by a hash of the flow. greedy: the path that has most left, by its signal. two-choices: the better of two by chance. weighted: by chance, in proportion to what is left, and the more evenly the older that is. plb: by a hash, and by another one after rounds with congestion."`
+	Choice   string        `key:"choice" words:"ecmp greedy two-choices weighted plb spray" default:"ecmp" doc:"ecmp: by a hash of the flow. greedy: the path that has most left, by its signal. two-choices: the better of two by chance. weighted: by chance, in proportion to what is left, and the more evenly the older that is. plb: by a hash, and by another one after rounds with congestion. spray: each packet of a flow by another one."`
 	Probe    time.Duration `key:"probe" range:"0s 1h" default:"0s" doc:"How often a rack learns its paths' signals; at each choice unless given."`
 	HalfLife time.Duration `key:"half_life" range:"1us 1h" default:"1ms" doc:"Of weighted: after it half of a signal counts."`
 	LastHop  bool          `key:"last_hop" doc:"The port to the receiver, which all paths share, counts as well. Without it only what a choice of path can change does."`
@@ -44,6 +44,7 @@ type picker struct {
 	m      *Simulation
 	paths  *Paths
 	sets   map[[2]int32]*pathSet
+	laid   map[[2]int32]spread // of pairs of hosts, where packets are sprayed
 	chance *rand.Rand
 	probe  int64
 	half   float64
@@ -52,12 +53,16 @@ type picker struct {
 }
 
 func newPicker(m *Simulation, p *Paths) *picker {
-	return &picker{m: m, paths: p, sets: make(map[[2]int32]*pathSet), chance: stream(uint64(m.scenario.Seed), streamChoice), probe: p.Probe.Nanoseconds() * 1000, half: float64(p.HalfLife.Nanoseconds()) * 1000}
+	return &picker{m: m, paths: p, sets: make(map[[2]int32]*pathSet), laid: make(map[[2]int32]spread), chance: stream(uint64(m.scenario.Seed), streamChoice), probe: p.Probe.Nanoseconds() * 1000, half: float64(p.HalfLife.Nanoseconds()) * 1000}
 }
 
 // pick gives a flow that begins its path.
 func (c *picker) pick(id int32) {
 	f := &c.m.network.flows[id]
+	if c.paths.Choice == "spray" {
+		c.spray(f)
+		return
+	}
 	rack := c.m.scenario.routes.rack
 	if c.paths.Choice == "ecmp" || c.paths.Choice == "plb" || rack[f.from] == rack[f.to] {
 		c.m.send(id, uint64(id))

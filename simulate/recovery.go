@@ -32,6 +32,7 @@ type missing struct {
 	come   []uint64 // receiver: a bit each packet that came before its turn
 	sacked []uint64 // sender: a bit each packet that the receiver says it has
 	count  uint64   // bytes of them that are not acknowledged yet
+	newest []uint64 // sender, where packets are sprayed: the last one of each path that the receiver has
 	next   uint64   // the packet from which on lost ones are looked for
 	below  uint64   // packets below that are not sacked are lost
 	until  uint64   // losses below count as one for the control
@@ -126,7 +127,8 @@ func (n *Network) giveBack(set []uint64) {
 func (m *missing) end(n *Network) {
 	n.giveBack(m.come)
 	n.giveBack(m.sacked)
-	m.come, m.sacked, m.deadline, m.below = nil, nil, 0, 0
+	n.giveBack(m.newest)
+	m.come, m.sacked, m.newest, m.deadline, m.below = nil, nil, nil, 0, 0
 }
 
 // receive takes a packet: whether it is answered, and as one before which another is missing.
@@ -170,27 +172,47 @@ func (r *recovery) acked(n *Network, id int32, k *packet) {
 		}
 		return
 	}
-	if !r.selective || m.sacked == nil && k.got <= k.seq {
+	if !r.selective || r.timeout == 0 || k.got <= f.acked {
 		return
 	}
 	each := uint64(n.payload)
-	if n.event.Acked > 0 { // those below the acknowledgement count as acknowledged
-		m.count -= sackedBetween(m.sacked, f.acked-n.event.Acked, f.acked, f.size, each)
+	i, below := (k.got-1)/each, m.below
+	switch {
+	case f.ways > 1:
+		below = n.overtaken(id, k, i)
+	case i >= reorder:
+		below = max(below, i-reorder+1)
+	}
+	if below > m.below {
+		m.below = below
+		if from, _ := n.toSend(f); from < m.below*each && from < f.sent {
+			if f.acked >= m.until {
+				m.until = f.sent
+				n.isLost(id, cc.Lost)
+			}
+			n.list(id)
+		}
+	}
+}
+
+// score has a sender know what an ACK says has come, by which further bytes are in order: how many bytes of all are new.
+func (r *recovery) score(n *Network, f *flow, k *packet, further uint64) (news uint64) {
+	m := &f.missing
+	if !r.selective || m.sacked == nil && k.got <= k.seq {
+		return further
+	}
+	each := uint64(n.payload)
+	if further > 0 { // those below the acknowledgement count as acknowledged
+		known := sackedBetween(m.sacked, f.acked-further, f.acked, f.size, each)
+		m.count -= known
+		news = further - known
 	}
 	if i := (k.got - 1) / each; k.got > f.acked && !has(m.sacked, i) {
 		m.sacked = n.add(m.sacked, i, (f.size+each-1)/each)
 		m.count += k.got - i*each
-		if i >= reorder && i-reorder+1 > m.below {
-			m.below = i - reorder + 1
-			if from, _ := n.toSend(f); from < m.below*each && from < f.sent {
-				if f.acked >= m.until {
-					m.until = f.sent
-					n.isLost(id, cc.Lost)
-				}
-				n.list(id)
-			}
-		}
+		news += k.got - i*each
 	}
+	return news
 }
 
 // sackedBetween is how many bytes of the packets that begin in [from, to) are in the set.

@@ -99,6 +99,23 @@ func (r *routes) from(target int32) []uint8 {
 // route appends the links from a host to another; what they are where there are several of the same length, the hash of key
 // says at each switch. false: there are none, or too many for a packet's telemetry.
 func (r *routes) route(dst []int32, from, to int32, key uint64) ([]int32, bool) {
+	return r.walk(dst, from, to, func(at int32, links uint64) uint64 { return hash(key^r.salt, uint64(at)) % links })
+}
+
+// nth is route by the digits of key, of which each switch takes one to the base of its links: of keys in a row, as many as of, all
+// take another path that is like this one, and each switch divides them evenly.
+func (r *routes) nth(dst []int32, from, to int32, key uint64) (path []int32, of uint64) {
+	of = 1
+	path, _ = r.walk(dst, from, to, func(_ int32, links uint64) uint64 {
+		digit := key / of % links
+		of *= links
+		return digit
+	})
+	return path, of
+}
+
+// walk appends the links from a host to another, where pick says which of several at a switch.
+func (r *routes) walk(dst []int32, from, to int32, pick func(at int32, links uint64) uint64) ([]int32, bool) {
 	at, target := r.rack[from], r.rack[to]
 	if at < 0 || target < 0 || from == to {
 		return dst, false
@@ -109,23 +126,23 @@ func (r *routes) route(dst []int32, from, to int32, key uint64) ([]int32, bool) 
 	}
 	dst = append(dst, r.up[from])
 	for at != target {
-		want, n := far[int(at)-r.graph.hosts]-1, 0
+		want, links := far[int(at)-r.graph.hosts]-1, uint64(0)
 		for _, l := range r.out[at] {
 			if next := int(r.to[l]) - r.graph.hosts; next >= 0 && far[next] == want {
-				n++
+				links++
 			}
 		}
-		pick := 0
-		if n > 1 {
-			pick = int(hash(key^r.salt, uint64(at)) % uint64(n))
+		skip := uint64(0)
+		if links > 1 {
+			skip = pick(at, links)
 		}
 		for _, l := range r.out[at] {
 			if next := int(r.to[l]) - r.graph.hosts; next >= 0 && far[next] == want {
-				if pick == 0 {
+				if skip == 0 {
 					dst, at = append(dst, l), r.to[l]
 					break
 				}
-				pick--
+				skip--
 			}
 		}
 	}

@@ -149,6 +149,7 @@ func (s *Scenario) Check(m inventory.Mapping) {
 	if !m.Has("recovery") {
 		s.Recovery = inventory.Filled[Recovery]()
 	}
+	s.checkSpray(m)
 	if s.CSIG == nil && !m.Has("csig") && s.Control.needsTags() {
 		m.WrongValue("control", "e.g. csig: {switches: [{kind: native}]}", "this control goes by CSIG's signals, and no switch knows tags")
 	}
@@ -255,8 +256,8 @@ func (s *Scenario) fixed() uint64 {
 	for _, rack := range s.routes.rack {
 		racks[rack] = true
 	}
-	sum := uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(len(racks))*uint64(len(g.names))
-	if s.Recovery.Kind != "selective" || !s.drops() {
+	sum := uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(len(racks))*uint64(len(g.names)) + s.sprayMemory()
+	if s.Recovery.Kind != "selective" || !s.drops() && s.Paths.Choice != "spray" {
 		return sum
 	}
 	each := func(size uint64) uint64 { return size / uint64(s.Packets.Payload) / 2 } // a bit a packet at both ends, in sets of a power of two

@@ -42,7 +42,7 @@ func New(s *Scenario) (*Simulation, error) {
 	}
 	n.pintT = m.rtt
 	n.flows, n.order = make([]flow, 0, s.count()), make([]int32, 0, s.count())
-	n.picker, n.plb = newPicker(m, &s.Paths), s.Paths.Choice == "plb"
+	n.picker, n.plb, n.sprays = newPicker(m, &s.Paths), s.Paths.Choice == "plb", s.Paths.Choice == "spray"
 	s.flows(func(w wanted) {
 		id := m.add(flow{from: w.from, to: w.to, group: w.group, size: w.size, begins: w.at, waits: w.after > 0})
 		if w.after > 0 {
@@ -174,26 +174,20 @@ func (m *Simulation) fits(packet uint64) error {
 
 // add adds a flow with its control.
 func (m *Simulation) add(f flow) int32 {
-	f.path, f.back, f.then = none, none, none
+	f.path, f.then = none, none
 	f.control = m.control(m.network.links[m.scenario.routes.up[f.from]].rate, f.to)
 	f.untagged = m.tagged != nil && m.tagged.Float64() >= m.network.csig.share
 	return m.network.addFlow(f)
 }
 
-// send has a flow send over the path that a key stands for, and get its acknowledgements over the same links.
+// send has a flow send over the path that a key stands for.
 func (m *Simulation) send(id int32, key uint64) {
 	n := m.network
 	f := &n.flows[id]
 	f.path = int32(len(n.route))
 	n.route, _ = m.scenario.routes.route(n.route, f.from, f.to, key)
-	end := len(n.route)
-	f.hops = int32(end) - f.path
-	n.route = append(n.route, none)
-	f.back = int32(len(n.route))
-	for i := end - 1; i >= int(f.path); i-- {
-		n.route = append(n.route, n.route[i]^1)
-	}
-	n.route = append(n.route, none)
+	f.hops = int32(len(n.route)) - f.path
+	n.addBack(f.path)
 }
 
 // trip is the round trip of one packet between two hosts without queues, in ps.

@@ -97,11 +97,13 @@ func (w *watch) look() {
 			rate := float64(f.received - f.seen)
 			got.add(rate, 1)
 			squares += rate * rate
-			left := 1.0
-			for _, l := range n.route[f.path : f.path+f.hops] {
-				left = min(left, 1-w.used(int(l), length))
-			}
-			room.add(max(left, 0), 1)
+			n.eachPath(f, func(links []int32) {
+				left := 1.0
+				for _, l := range links {
+					left = min(left, 1-w.used(int(l), length))
+				}
+				room.add(max(left, 0), 1/float64(max(f.ways, 1)))
+			})
 		}
 		f.seen = f.received
 	}
