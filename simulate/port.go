@@ -326,11 +326,12 @@ func (n *Network) releasePFC(s *switchPort, by int32, size uint64) {
 
 func shared(in *ingress) uint64 { return in.held - min(in.held, pfcReserve) }
 
-// signalPause has the sender of a link stop, or go on, when a pause frame could be there: it passes what waits, and takes no
-// room on the way back.
+// signalPause has the sender of a link stop, or go on, when the pause frame is there: it passes what waits on the way back, though not
+// what is being sent.
 func (n *Network) signalPause(by int32, k kind) {
 	back := &n.links[by^1]
-	n.heap.push(n.now+back.delay+back.takes(pfcFrame), k, by)
+	back.busy = max(back.busy, n.now) + back.takes(pfcFrame)
+	n.heap.push(back.busy+back.delay, k, by)
 }
 
 // arrived has a packet be at the end of a link: at a switch, or at its host.

@@ -147,6 +147,32 @@ func TestPFCLosesNothing(t *testing.T) {
 	}
 }
 
+// TestPFCOfShortCables: nor is anything lost where a cable holds less than the packets that are begun when a pause is sent.
+func TestPFCOfShortCables(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"delay: 1ns}}\n", "delay: 20ns}}\n", "delay: 200ns}}\n", "delay: 20ns}}\npackets: {payload: 9000, telemetry: p4}\n"} {
+		r := run(t, "format: csig.scenario/v1\ncontrol: {kind: window, window: 1M}\nswitches: {buffer: 600k, pfc: true}\n"+
+			"flows: [{from: 0-7, to: 15, size: 300k}, {from: 8-11, to: 1, size: 300k}, {from: 15, to: 0, size: 900k}]\ntopology: {fat_tree: {k: 4, rate: 100G, "+more)
+		if r.Drops != 0 || r.Ended != len(r.Flows) || r.Queue < 10_000 {
+			t.Errorf("%s: %d packets are lost, %d of %d flows end; the queue has %d bytes", more, r.Drops, r.Ended, len(r.Flows), r.Queue)
+		}
+	}
+}
+
+// TestPauseTakesItsTime: a pause waits for what is being sent, and what is sent next for the pause.
+func TestPauseTakesItsTime(t *testing.T) {
+	t.Parallel()
+	n := star(2, 100e9, us, 0)
+	back := &n.links[1]
+	n.now, back.busy = 500, 1000
+	n.signalPause(0, pauses)
+	n.signalPause(0, resumes)
+	frame := back.takes(pfcFrame)
+	if frame == 0 || back.busy != 1000+2*frame || n.heap.pop().at != 1000+frame+us || n.heap.pop().at != 1000+2*frame+us {
+		t.Errorf("the link back is busy until %d ps", back.busy)
+	}
+}
+
 // TestECN: DCTCP keeps the queue near the threshold where packets are marked.
 func TestECN(t *testing.T) {
 	t.Parallel()

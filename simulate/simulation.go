@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/csig-agent/csig/cc"
+	"github.com/csig-agent/csig/quantize"
 )
 
 // Simulation is a scenario that can run.
@@ -103,8 +104,11 @@ func (m *Simulation) build() error {
 		if l.into < 0 {
 			continue
 		}
-		// What comes until the other end has paused is the headroom; the shared buffer is what all ports leave of it.
-		l.ingress.headroom = uint64(float64(l.rate) / 8 * float64(l.delay) / cc.Second * 3)
+		// What comes until the other end has paused is the headroom: of ns-3's three cables, or, where those are short, of two, the packet
+		// that the pause waits for, those that the other end and this one have begun, and frames; the shared buffer is what all ports leave.
+		cable := uint64(float64(l.rate) / 8 * float64(l.delay) / cc.Second)
+		full, _ := n.full(maxHops)
+		l.ingress.headroom = 2*cable + max(cable, 3*uint64(full+quantize.WideSize)+2*pfcFrame)
 		n.switches[l.into].used += l.ingress.headroom + pfcReserve
 	}
 	for i := range n.switches {
