@@ -239,4 +239,16 @@ func TestPower(t *testing.T) {
 	if u := p.Send(55*us, 1000, 62500, 100e9, 5*us); !near(u, 1000/62500.0+1) {
 		t.Errorf("after T without a packet, and with a queue, it has %v", u)
 	}
+	// The same in ns-3's arithmetic: less by what its logarithms cut off, and by a queue's last 255 bytes.
+	p = PINTPort{}
+	for at := int64(0); at < 50*us; at += 80_000 {
+		p.SendNS3(at, 1000, 255, 100e9, 5*us)
+	}
+	if p.U > 1 || p.U < 0.99 {
+		t.Errorf("a full port has %v in ns-3's arithmetic", p.U)
+	}
+	p.Passes(50*us, 64)
+	if u, want := p.SendNS3(60*us, 1000, 256*7+255, 100e9, 5*us), (64+256*7)/62500.0; u > want || u < want*0.9999 {
+		t.Errorf("after T with a packet of 64 bytes, and with a queue, it has %v, want %v", u, want)
+	}
 }

@@ -181,6 +181,9 @@ func (n *Network) arm(l *link, id int32) {
 func (n *Network) leaves(l *link, id int32, k *packet, p int32) {
 	n.release(k, &n.switches[l.of])
 	if k.ack {
+		if n.coarse { // to that code it is the packet before, as any other
+			l.pint.Passes(n.now, k.size)
+		}
 		return
 	}
 	if n.ports.ecn && n.isMarked(l) {
@@ -221,7 +224,13 @@ func (n *Network) write(l *link, id int32, k *packet, p int32) {
 		n.hopsOf(p)[k.read] = h
 		k.read++
 	case cc.AskPower:
-		k.power = max(k.power, cc.EncodePower(l.pint.Send(n.now, k.size, l.queued, l.rate, n.pintT), n.chance.Float64()))
+		u := 0.0
+		if n.coarse {
+			u = l.pint.SendNS3(n.now, k.size, l.queued, l.rate, n.pintT)
+		} else {
+			u = l.pint.Send(n.now, k.size, l.queued, l.rate, n.pintT)
+		}
+		k.power = max(k.power, cc.EncodePower(u, n.chance.Float64()))
 	}
 }
 

@@ -108,7 +108,9 @@ func (r *routes) nth(dst []int32, from, to int32, key uint64) (path []int32, of 
 	of = 1
 	path, _ = r.walk(dst, from, to, func(_ int32, links uint64) uint64 {
 		digit := key / of % links
-		of *= links
+		if of < 1<<32 { // what no pair of hosts comes to; links are fewer, too
+			of *= links
+		}
 		return digit
 	})
 	return path, of

@@ -39,12 +39,18 @@ func TestSprayAlone(t *testing.T) {
 		if int(f.ways) != ways || n.bytes.sent != f.size {
 			t.Fatalf("%s: %d paths, %d bytes are sent", network, f.ways, n.bytes.sent)
 		}
+		if again := n.pathOf(0, f, 5000, true); ways > 1 && again == n.pathOf(0, f, 5000, false) {
+			t.Errorf("%s: what is sent again takes the path that it was lost on", network)
+		}
 		n.eachPath(f, func(links []int32) {
 			if ways == 1 {
 				return
 			}
 			if got := n.links[links[len(links)/2]].bytes; got != f.size/uint64(ways)*1048/1000 { // of a core, or a spine, which it has for itself
 				t.Errorf("%s: a path of %d has %d bytes", network, ways, got)
+			}
+			if got := n.links[links[len(links)/2]^1].bytes; got != f.size/1000/uint64(ways)*ackSize {
+				t.Errorf("%s: on the way back of a path of %d there are %d bytes", network, ways, got)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ type page struct {
 // pageControls are the controls of the page, and what each needs.
 var pageControls = []struct{ name, control, packets, ecn string }{
 	{"HPCC-INT", "kind: hpcc-rate, eta: 99, increase: 40M, least: 1G, ", "ack: 46, telemetry: ns3", ""},
-	{"HPCC-PINT", "kind: hpcc-pint, eta: 99, increase: 40M, least: 1G, ", "ack: 58", ""},
+	{"HPCC-PINT", "kind: hpcc-pint, eta: 99, increase: 40M, least: 1G, ", "ack: 58, telemetry: ns3", ""},
 	{"DCQCN+w", "kind: dcqcn, windowed: true, increase: 20M, least: 1G, ", "ack: 60", "ecn: {min: 400k, max: 1600k, chance: 20, at: 100G}"},
 	{"DCTCP", "kind: dctcp-rate, increase: 615M, least: 1G, ", "ack: 60", "ecn: {min: 300k, at: 100G}"},
 }
