@@ -35,6 +35,7 @@ type Control struct {
 	Jump      bool          `key:"jump" doc:"swift begins with what min(ABW) leaves."`
 
 	stage bool // max_stage is given
+	m     inventory.Mapping
 }
 
 // controlKeys are the keys that a kind has besides kind.
@@ -79,7 +80,7 @@ func (c *Control) Check(m inventory.Mapping) {
 	case c.Unguarded && c.Ramp == 0:
 		m.Wrong("unguarded", "e.g. ramp: 100", "the guard is of a ramp-up, and there is none")
 	}
-	c.stage = m.Has("max_stage")
+	c.stage, c.m = m.Has("max_stage"), m
 }
 
 // control is the congestion control of a flow from a host whose link has so many bit/s to another host.
@@ -155,6 +156,21 @@ func (m *Simulation) control(rate uint64, to int32) cc.Control {
 		return h
 	}
 	return constant(c.Window)
+}
+
+// least is the least rate of the forms by rate, in bit/s; 0: it is a part of the host's.
+func (c *Control) least() uint64 {
+	switch {
+	case c.Least > 0:
+		return c.Least
+	case c.Kind == "hpcc-rate" || c.Kind == "hpcc-pint":
+		return uint64(cc.DefaultRate(1, 1).Least)
+	case c.Kind == "dctcp-rate":
+		return uint64(cc.DefaultDCTCPRate(1, 1, 1).Least)
+	case c.Kind == "dcqcn" && c.Windowed:
+		return uint64(cc.DCQCNWindow(1, 1).Least)
+	}
+	return 0
 }
 
 // begin has CUBIC begin with the window that is given.

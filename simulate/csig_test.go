@@ -246,15 +246,17 @@ func TestCSIGMistakes(t *testing.T) {
 	t.Parallel()
 	const begin = head + "flows: [{from: 0, to: 1, size: 1k}]\n"
 	for text, want := range map[string]string{
-		"csig: {switches: [{kind: native, update: 1ms}]}":                  "s.yaml:4:34: scenario: csig: switches: update is a key of kind software",
-		"csig: {switches: [{kind: strip, interval: 1ms}]}":                 "s.yaml:4:33: scenario: csig: switches: a switch of kind strip measures nothing",
-		"csig: {switches: [{kind: software, stale: frozen, lease: 1ms}]}":  "s.yaml:4:51: scenario: csig: switches: rules that stay have none",
-		"csig: {switches: [{kind: native, names: leaf7}]}":                 "s.yaml:4:41: scenario: csig: switches: no switch is called \"leaf7\"",
-		"csig: {switches: [{kind: native}, {names: switch*, kind: none}]}": `s.yaml:4:43: scenario: csig: switches: entries before name all the switches that "switch*" does`,
-		"csig: {switches: [{kind: native, names: ''}]}":                    `s.yaml:4:41: scenario: csig: switches: no switch is called ""`,
-		"csig: {switches: [{kind: native, names: \"[\"}]}":                 `s.yaml:4:41: scenario: csig: switches: "[" is no pattern of names`,
-		"csig: {abw: log-3, switches: [{kind: native}]}":                   "s.yaml:4:13: scenario: csig: ",
-		"control: {kind: hpcc-csig}":                                       "s.yaml:4:10: scenario: this control goes by CSIG's signals, and no switch knows tags",
+		"csig: {switches: [{kind: native, update: 1ms}]}":                         "s.yaml:4:34: scenario: csig: switches: update is a key of kind software",
+		"csig: {switches: [{kind: strip, interval: 1ms}]}":                        "s.yaml:4:33: scenario: csig: switches: a switch of kind strip measures nothing",
+		"csig: {switches: [{kind: software, interval: 1us, reading_age: 101us}]}": "s.yaml:4:64: scenario: csig: switches: counters are older than 100 intervals",
+		"csig: {switches: [{kind: software, reading_age: 11s}]}":                  "s.yaml:4:49: scenario: csig: switches: counters are older than 100 intervals",
+		"csig: {switches: [{kind: software, stale: frozen, lease: 1ms}]}":         "s.yaml:4:51: scenario: csig: switches: rules that stay have none",
+		"csig: {switches: [{kind: native, names: leaf7}]}":                        "s.yaml:4:41: scenario: csig: switches: no switch is called \"leaf7\"",
+		"csig: {switches: [{kind: native}, {names: switch*, kind: none}]}":        `s.yaml:4:43: scenario: csig: switches: entries before name all the switches that "switch*" does`,
+		"csig: {switches: [{kind: native, names: ''}]}":                           `s.yaml:4:41: scenario: csig: switches: no switch is called ""`,
+		"csig: {switches: [{kind: native, names: \"[\"}]}":                        `s.yaml:4:41: scenario: csig: switches: "[" is no pattern of names`,
+		"csig: {abw: log-3, switches: [{kind: native}]}":                          "s.yaml:4:13: scenario: csig: ",
+		"control: {kind: hpcc-csig}":                                              "s.yaml:4:10: scenario: this control goes by CSIG's signals, and no switch knows tags",
 	} {
 		_, err := ParseScenario("s.yaml", []byte(begin+text+"\n"))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -83,12 +83,29 @@ func (c *CSIGSwitches) Check(m inventory.Mapping) {
 			m.Wrong("interval", "leave it out", "a switch of kind %s measures nothing", c.Kind)
 		}
 	}
+	if most := maxUnwritten * c.interval(); c.Age > most {
+		m.WrongValue("reading_age", "at most "+most.String()+", or a longer interval", "counters are older than %d intervals", maxUnwritten)
+	}
 	if m.Has("table") && !m.Has("operation") {
 		m.Wrong("table", "e.g. operation: 100us", "the table counts where operations take time")
 	}
 	if c.Stale == "frozen" && m.Has("lease") {
 		m.Wrong("lease", "leave it out", "rules that stay have none")
 	}
+}
+
+// maxUnwritten bounds the readings of an agent whose rules are not written yet.
+const maxUnwritten = 100
+
+// interval is the window of what a switch measures.
+func (c *CSIGSwitches) interval() time.Duration {
+	switch {
+	case c.Interval != 0:
+		return c.Interval
+	case c.Kind == "software":
+		return 100 * time.Millisecond
+	}
+	return 128 * time.Microsecond
 }
 
 // needsTags is whether a control has nothing to go by without signals.
@@ -147,12 +164,7 @@ func (m *Simulation) addCSIG(c *CSIG) {
 func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 	n := m.network
 	kind := map[string]portKind{"native": native, "software": software, "strip": strips}[c.Kind]
-	interval := c.Interval.Nanoseconds() * 1000
-	if interval == 0 {
-		if interval = 128 * cc.Second / 1_000_000; kind == software {
-			interval = cc.Second / 10
-		}
-	}
+	interval := c.interval().Nanoseconds() * 1000
 	first := max(int64(part*float64(interval)), 1)
 	a := &n.agents[id]
 	a.interval, a.age, a.dies = interval, c.Age.Nanoseconds()*1000, c.Dies.Nanoseconds()*1000

@@ -17,7 +17,9 @@ const (
 	maxFlows   = 1_000_000
 	flowMemory = 1000 // bytes that a flow takes with its control and result, at most
 	linkMemory = 400
-	hostMemory = 50_000 // of what is on its way
+
+	readingMemory = 24     // of a port, that is not written yet
+	hostMemory    = 50_000 // of what is on its way
 
 	// packetMemory is what a packet takes with its telemetry, where their lists grow, and with the garbage of that.
 	packetMemory = 2000
@@ -256,7 +258,14 @@ func (s *Scenario) fixed() uint64 {
 	for _, rack := range s.routes.rack {
 		racks[rack] = true
 	}
-	sum := uint64(s.count())*flowMemory + uint64(len(g.cables))*2*linkMemory + uint64(len(racks))*uint64(len(g.names)) + s.sprayMemory()
+	link := uint64(linkMemory)
+	if s.CSIG != nil {
+		for i := range s.CSIG.Switches {
+			e := &s.CSIG.Switches[i]
+			link = max(link, linkMemory+readingMemory*uint64(e.Age/e.interval()))
+		}
+	}
+	sum := uint64(s.count())*flowMemory + uint64(len(g.cables))*2*link + uint64(len(racks))*uint64(len(g.names)) + s.sprayMemory()
 	if s.Recovery.Kind != "selective" || !s.drops() && s.Paths.Choice != "spray" {
 		return sum
 	}

@@ -44,11 +44,13 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	const far = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1G, delay: 5ms}}\n"
 	for text, want := range map[string]string{
-		head + "switches: {queue: 1047}\n":                            "s.yaml:3:19: scenario: switches: a packet of 1048 bytes does not fit it",
-		head + "switches: {queue: 1048}\npackets: {telemetry: ifa}\n": "s.yaml:3:19: scenario: switches: a packet of 1080 bytes does not fit it",
-		head + "switches: {buffer: 2k, alpha: 50}\n":                  "s.yaml:3:20: scenario: switches: a packet of 1048 bytes does not fit what a queue of switch0 may have, 1000 bytes",
-		head + "switches: {pfc: true, buffer: 166k}\n":                "s.yaml:3:31: scenario: switches: ports of switch0 have 166384 bytes",
-		far + "switches: {queue: 1M}\nrecovery: {timeout: 4ms}\n":     "s.yaml:4:21: scenario: recovery: a round trip takes 20.017792ms without queues",
+		head + "switches: {queue: 1047}\n":                                                                               "s.yaml:3:19: scenario: switches: a packet of 1048 bytes does not fit it",
+		head + "switches: {queue: 1048}\npackets: {telemetry: ifa}\n":                                                    "s.yaml:3:19: scenario: switches: a packet of 1080 bytes does not fit it",
+		head + "switches: {buffer: 2k, alpha: 50}\n":                                                                     "s.yaml:3:20: scenario: switches: a packet of 1048 bytes does not fit what a queue of switch0 may have, 1000 bytes",
+		head + "switches: {pfc: true, buffer: 166k}\n":                                                                   "s.yaml:3:31: scenario: switches: ports of switch0 have 166384 bytes",
+		head + "control: {kind: timely, least: 101G}\n":                                                                  "s.yaml:3:32: scenario: control: the least rate of timely is 101G, and cables of hosts carry 100G: no flow would ever slow down",
+		strings.Replace(head, "100G", "1G", 1) + "control: {kind: dcqcn, windowed: true}\nswitches: {ecn: {min: 10k}}\n": "s.yaml:3:10: scenario: control: the least rate of dcqcn is 1G, and cables of hosts carry 1G",
+		far + "switches: {queue: 1M}\nrecovery: {timeout: 4ms}\n":                                                        "s.yaml:4:21: scenario: recovery: a round trip takes 20.017792ms without queues",
 	} {
 		s, err := ParseScenario("s.yaml", []byte(text+"\nflows: [{from: 0, to: 1, size: 100k}]\n"))
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/csig-agent/csig/cc"
+	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/quantize"
 )
 
@@ -125,7 +126,7 @@ func (m *Simulation) build() error {
 func (m *Simulation) look() error {
 	s, n := m.scenario, m.network
 	hops := make(map[[2]int32]int) // between racks, of which the time between two is known, too
-	packet := int32(0)
+	packet, fastest := int32(0), uint64(0)
 	n.mostHops = 0
 	s.flows(func(w wanted) {
 		pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}
@@ -135,12 +136,16 @@ func (m *Simulation) look() error {
 			n.mostHops = max(n.mostHops, len(path)-1)
 			m.rtt = max(m.rtt, m.trip(w.from, w.to))
 		}
+		fastest = max(fastest, n.links[s.routes.up[w.from]].rate)
 		size := int32(min(w.size, uint64(s.Packets.Payload))) + n.header
 		if s.Control.Telemetry == "each" && s.Control.Kind != "hpcc-pint" {
 			size += n.perPath + n.perHop*int32(hops[pair]-1)
 		}
 		packet = max(packet, size)
 	})
+	if least := s.Control.least(); least > 0 && least >= fastest && fastest > 0 {
+		return s.Control.m.Error("least", "e.g. least: "+inventory.FormatSpeed(max(fastest/100, 1)), "the least rate of %s is %s, and cables of hosts carry %s: no flow would ever slow down", s.Control.Kind, inventory.FormatSpeed(least), inventory.FormatSpeed(fastest))
+	}
 	if err := m.fits(uint64(packet)); err != nil || !s.drops() {
 		return err
 	}
