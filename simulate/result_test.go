@@ -144,6 +144,23 @@ func TestSeeds(t *testing.T) { // not in parallel: it sets how many processors t
 	}
 }
 
+// TestSeedsProgress: in the end as many flows have ended as there are in all runs, whose seeds have more or fewer.
+func TestSeedsProgress(t *testing.T) {
+	t.Parallel()
+	var last [2]int
+	r, err := RunSeeds(t.Context(), scenario(t, chancy), 3, func(ended, all int) { last = [2]int{ended, all} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows := 0
+	for _, one := range r.Runs {
+		flows += one.FlowsInAll
+	}
+	if last != [2]int{flows, flows} || flows == 3*r.Runs[0].FlowsInAll {
+		t.Errorf("%v of %d", last, flows)
+	}
+}
+
 // TestPartialSeeds: what there is until it is ended.
 func TestPartialSeeds(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,8 @@ func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, 
 	results, errs := make([]*Result, seeds), make([]error, seeds)
 	next := make(chan int)
 	var lock sync.Mutex
-	ended := make([]int, seeds)
+	ended, seen := make([]int, seeds), make([]bool, seeds)
+	sum, flows, begun := 0, 0, 0
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), seeds) {
 		wait.Go(func() {
@@ -57,12 +58,13 @@ func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, 
 				results[i], errs[i] = runSeed(ctx, s, s.Seed+i, func(done, all int) {
 					lock.Lock()
 					defer lock.Unlock()
-					ended[i] = done
-					sum := 0
-					for _, one := range ended {
-						sum += one
+					if !seen[i] {
+						seen[i] = true
+						begun, flows = begun+1, flows+all
 					}
-					progress(sum, all*seeds)
+					sum += done - ended[i]
+					ended[i] = done
+					progress(sum, flows*seeds/begun) // about: those that have not begun have as many on average
 				})
 			}
 		})
