@@ -42,8 +42,7 @@ func (d *Daemon) changing(ctx context.Context, rs ...*running) (context.Context,
 
 // refuse makes an error one that nothing has changed with.
 func refuse(err error) error {
-	var perm *vendors.PermanentError
-	if err == nil || errors.As(err, &perm) {
+	if err == nil || vendors.IsPermanent(err) {
 		return err
 	}
 	return &vendors.PermanentError{Err: err}

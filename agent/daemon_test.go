@@ -298,7 +298,7 @@ func TestDaemonRefuses(t *testing.T) {
 					}
 				})
 				err := k.Configure(t.Context(), []byte(tc.text), "")
-				if !isRefusal(err) || !strings.Contains(err.Error(), tc.says) {
+				if !vendors.IsPermanent(err) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%v, want a refusal that says %q", err, tc.says)
 				}
 				k.with(func(r *recorder) { r.apply, r.diff = nil, nil })
@@ -326,7 +326,7 @@ func TestDaemonIsIncomplete(t *testing.T) {
 		defer k.close(t)
 		drv.apply = &vendors.PortError{Port: "swp1", Err: errors.New("there is no such network device")}
 		err := k.Configure(t.Context(), []byte(deviceText), "")
-		if err == nil || isRefusal(err) || !strings.Contains(err.Error(), "in force") || !strings.Contains(err.Error(), "no such network device") || strings.Contains(err.Error(), "port :") {
+		if err == nil || vendors.IsPermanent(err) || !strings.Contains(err.Error(), "in force") || !strings.Contains(err.Error(), "no such network device") || strings.Contains(err.Error(), "port :") {
 			t.Errorf("%v", err)
 		}
 		if k.text(t) != deviceText || k.Status().Waiting != "" {
@@ -450,7 +450,7 @@ func TestDaemonEnds(t *testing.T) {
 		if err := <-ended; err != nil || drv.released != 1 || drv.removed != 0 {
 			t.Errorf("%v, released %d, removed %d times", err, drv.released, drv.removed)
 		}
-		if err := k.Configure(t.Context(), []byte(deviceText), ""); !isRefusal(err) || !strings.Contains(err.Error(), "stopping") {
+		if err := k.Configure(t.Context(), []byte(deviceText), ""); !vendors.IsPermanent(err) || !strings.Contains(err.Error(), "stopping") {
 			t.Errorf("a configuration after the end: %v", err)
 		}
 		if err := k.Remove(t.Context()); err != nil || drv.removed != 1 {

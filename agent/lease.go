@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -92,7 +91,7 @@ func (a *Agent) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.writeLimit())
 	defer cancel()
 	err := a.cfg.Driver.Release(ctx)
-	for try := 1; try < releaseTries && err != nil && a.withoutLease() && !errors.As(err, new(*vendors.PermanentError)) && vendors.Wait(ctx, releasePause) == nil; try++ {
+	for try := 1; try < releaseTries && err != nil && a.withoutLease() && !vendors.IsPermanent(err) && vendors.Wait(ctx, releasePause) == nil; try++ {
 		err = a.cfg.Driver.Release(ctx)
 	}
 	if err == nil {

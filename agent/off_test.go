@@ -201,7 +201,7 @@ func TestDaemonSetsMTUs(t *testing.T) {
 			k.begin(t)
 			defer k.close(t)
 			err := k.SetMTU(t.Context(), onTest, "swp1", 9216)
-			if (err == nil) != (tc.says == "") || err != nil && (!isRefusal(err) || !strings.Contains(err.Error(), tc.says)) {
+			if (err == nil) != (tc.says == "") || err != nil && (!vendors.IsPermanent(err) || !strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}
 			got, err := k.MTUs(t.Context(), onTest)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/vendors"
 )
 
 // users makes a keeper, without --wait, that runs a file which a user wrote.
@@ -78,13 +79,13 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 		}, true, false},
 		{"another configuration", func(t *testing.T, k *keeper) {
 			err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), "")
-			if !isRefusal(err) || !strings.Contains(err.Error(), k.cfg.File) {
+			if !vendors.IsPermanent(err) || !strings.Contains(err.Error(), k.cfg.File) {
 				t.Errorf("%v", err)
 			}
 		}, true, false},
 		{"another configuration, refused by the device", func(t *testing.T, k *keeper) {
 			k.with(func(r *recorder) { r.apply = errors.New("busy") })
-			if err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), ""); !isRefusal(err) {
+			if err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), ""); !vendors.IsPermanent(err) {
 				t.Errorf("%v", err)
 			}
 			k.with(func(r *recorder) { r.apply = nil })
@@ -111,7 +112,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 			}
 		}, false, true},
 		{"an unconfirmed change", func(t *testing.T, k *keeper) {
-			if err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), k.arm(t)); !isRefusal(err) {
+			if err := k.Configure(t.Context(), []byte(changed("lm: 5", "lm: 7")), k.arm(t)); !vendors.IsPermanent(err) {
 				t.Errorf("%v", err)
 			}
 			time.Sleep(goesBack + time.Second)

@@ -137,7 +137,7 @@ func TestLastRecords(t *testing.T) {
 		}},
 		{"another configuration that the device refuses", func(t *testing.T, k *keeper) {
 			k.with(func(r *recorder) { r.apply = &vendors.PermanentError{Err: errors.New("table full")} })
-			if err := k.Configure(t.Context(), []byte(deviceText+"policy: {on_stale: strip, damping: {hold: 3}}\n"), ""); !isRefusal(err) {
+			if err := k.Configure(t.Context(), []byte(deviceText+"policy: {on_stale: strip, damping: {hold: 3}}\n"), ""); !vendors.IsPermanent(err) {
 				t.Fatal(err)
 			}
 			k.with(func(r *recorder) { r.apply, r.update = nil, errors.New("busy") }) // which ends the record

@@ -72,7 +72,7 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	err = a.cfg.Driver.Apply(ctx, a.setup)
 	switch {
-	case err != nil && ctx.Err() != nil, isRefusal(err):
+	case err != nil && ctx.Err() != nil, vendors.IsPermanent(err):
 		if a.cfg.Shadow {
 			return a.refused(err)
 		}
@@ -107,15 +107,10 @@ func examineWith(ctx context.Context, driver vendors.Driver, want *vendors.Setup
 	return &examination{have, changes}, err
 }
 
-func isRefusal(err error) bool {
-	var perm *vendors.PermanentError
-	return errors.As(err, &perm)
-}
-
 // refused returns what stops the start. Shadow mode notes a refusal and goes
 // on.
 func (a *Agent) refused(err error) error {
-	if !a.cfg.Shadow || !isRefusal(err) {
+	if !a.cfg.Shadow || !vendors.IsPermanent(err) {
 		return err
 	}
 	a.mu.Lock()
@@ -263,7 +258,7 @@ func (a *Agent) noteSetup(err error) {
 		return
 	}
 	a.setupError = msg
-	if isRefusal(err) {
+	if vendors.IsPermanent(err) {
 		a.log.WithError(err).Error("setup refused; retrying")
 	} else {
 		a.log.WithError(err).Error("setup is not complete; trying again")

@@ -230,7 +230,7 @@ func TestSlowUndo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Start(t.Context()); !isRefusal(err) {
+	if err := a.Start(t.Context()); !vendors.IsPermanent(err) {
 		t.Fatal(err)
 	}
 	if left < 30*time.Second || left > 90*time.Second {

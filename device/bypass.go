@@ -15,12 +15,13 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/ebpf"
 	"github.com/csig-agent/csig/vendors/linux"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // daemonTimeout is how long csig off waits for an answer of a daemon.
@@ -191,6 +192,6 @@ func writeOffMarker(ctx context.Context, run *ssh.Client, marker string) error {
 // password is tried.
 func markerCommand(marker string) string {
 	const create = `set -C; there() { test -e "$1" || test -L "$1"; }; there "$1" || { mkdir -p "$2" && echo "$3" >"$1"; } || there "$1"`
-	q := vendors.ShellWord
+	q := untrusted.ShellWord
 	return fmt.Sprintf(`exec /bin/sh -c 't=$(cat); e=$(/bin/sh -c "$1" mark "$2" "$3" "$t" 2>&1) || { echo "$e" >&2; exec sudo -n /bin/sh -c "$1" mark "$2" "$3" "$t"; }' mark %s %s %s`, q(create), q(marker), q(filepath.Dir(marker)))
 }

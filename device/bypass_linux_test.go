@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/ssh"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 )
 
 // The mark of csig off is made over SSH, by sudo where the account may not: no link

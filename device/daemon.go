@@ -13,10 +13,10 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -108,7 +108,7 @@ func (o *Opener) start(d *inventory.Device) string {
 	case d.Management.NetNS != "":
 		return "start csig agent --wait in its network namespace"
 	case d.Remote():
-		return "start csig-controller -i " + vendors.ShellWord(o.Fleet.Path) + " on this machine"
+		return "start csig-controller -i " + untrusted.ShellWord(o.Fleet.Path) + " on this machine"
 	}
 	return "start csig agent --wait on this machine, or name the socket of the one that runs (management: daemon)"
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
@@ -108,7 +109,7 @@ func (t *Daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 		if !ok {
 			theirs, known := t.dev.Port(s.Port)
 			if !known {
-				return nil, fmt.Errorf("port %s of its setup is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, vendors.ShellWord(t.dev.Name))
+				return nil, fmt.Errorf("port %s of its setup is not in %s: add it there, or csig off --device %s first", s.Port, t.fleet.Path, untrusted.ShellWord(t.dev.Name))
 			}
 			p, mixed = theirs, true
 		}
@@ -137,7 +138,7 @@ func (t *Daemon) render(want vendors.Setup, running bool) (*inventory.Fleet, err
 	made := vendors.SetupWith(&own.Profile, t.profile(f), own.Policy, &own.Devices[0])
 	if made.TPID != want.TPID || made.WideTPID != want.WideTPID || made.Layout != want.Layout || made.OnStale != want.OnStale || !slices.Equal(made.Signals, want.Signals) ||
 		want.Profile != "" && made.Profile != want.Profile || !slices.Equal(made.Others, want.Others) {
-		return nil, fmt.Errorf("its setup (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), vendors.ShellWord(t.dev.Name))
+		return nil, fmt.Errorf("its setup (TPID 0x%04x, %s, on_stale %s, profile %s) is not one of its daemon's configuration: csig off --device %s first", want.TPID, want.Layout, want.OnStale, vendors.ShortProfile(want.Profile), untrusted.ShellWord(t.dev.Name))
 	}
 	return own, nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // Without role: master, beside which another OpenFlow controller may be.

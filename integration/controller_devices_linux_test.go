@@ -16,12 +16,12 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 const elsewhereText = `

@@ -19,9 +19,9 @@ import (
 	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // mostMemory is what csig may need beside hostile peers, in MiB.

@@ -17,13 +17,13 @@ import (
 	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/probe"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/eos/eostest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // The interval is longer than net-snmp keeps its interface table, 3 s.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/protocol/sonicmq"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/eos/eostest"
@@ -27,7 +28,6 @@ import (
 	"github.com/csig-agent/csig/vendors/openflow/oftest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )
 

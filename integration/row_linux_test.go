@@ -16,7 +16,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/fabric"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 )
 
 // way is how csig drives a switch of a row.

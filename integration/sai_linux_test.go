@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/sai"
 	"github.com/csig-agent/csig/vendors/sai/saitest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 const saiFleet = `

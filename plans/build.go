@@ -433,7 +433,7 @@ func (b *builder) canUndo(n *node) {
 	}
 	before = Restored(before, n.gone)
 	if _, err := Diff(n.seen.Differ, n.want, before); err != nil {
-		b.find(findings.NoRollback, findings.Error, n, nil, "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name))
+		b.find(findings.NoRollback, findings.Error, n, nil, "a rollback could not give back what it has now: %v; if that may go, csig off -i %s --device %s clears it first", err, untrusted.ShellWord(b.fleet.Path), untrusted.ShellWord(n.dev.Name))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -20,9 +21,9 @@ func (b *builder) updateRefused(n *node) error {
 	switch {
 	case update.Level != vlanrules.Refused, n.seen.Facts.SetupOnly:
 	case n.seen.Facts.Update.Level == vlanrules.Refused && n.seen.Setup.Nothing():
-		return fmt.Errorf("it cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
+		return fmt.Errorf("it cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s", update.Reason, untrusted.ShellWord(b.fleet.Path), untrusted.ShellWord(n.dev.Name), level)
 	case n.seen.Facts.Update.Level == vlanrules.Refused:
-		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, vendors.ShellWord(b.fleet.Path), vendors.ShellWord(n.dev.Name), level)
+		return fmt.Errorf("it has csig, and cannot update tags as it is: %s; repair that (csig assess -i %s --device %s tells more), or %s, to plan that csig is taken off it", update.Reason, untrusted.ShellWord(b.fleet.Path), untrusted.ShellWord(n.dev.Name), level)
 	case !n.seen.Setup.Nothing(): // of another TPID: the platform's limit, which stays
 		return fmt.Errorf("it has csig, and cannot have it in this domain: %s; restore the TPID, or %s, to plan that csig is taken off it", update.Reason, level)
 	}

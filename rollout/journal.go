@@ -163,9 +163,9 @@ func (j *Journal) CheckFinished(undo bool) error {
 	case s.rollback && s.ended:
 		return fmt.Errorf("%s: its plan was rolled back; make a new one with csig plan to carry it out once more", j.Path())
 	case s.rollback:
-		return fmt.Errorf("%s: its plan is being rolled back: csig rollback %s finishes that", j.Path(), vendors.ShellWord(j.Path()))
+		return fmt.Errorf("%s: its plan is being rolled back: csig rollback %s finishes that", j.Path(), untrusted.ShellWord(j.Path()))
 	case s.ended:
-		return fmt.Errorf("%w: the plan is complete; csig rollback %s undoes it", ErrNothingToDo, vendors.ShellWord(j.Path()))
+		return fmt.Errorf("%w: the plan is complete; csig rollback %s undoes it", ErrNothingToDo, untrusted.ShellWord(j.Path()))
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func removeUnbegun(path string) error {
 	case err == nil && !j.Started():
 		return j.Discard()
 	case err == nil:
-		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, vendors.ShellWord(path), vendors.ShellWord(path)), j.Close())
+		return errors.Join(fmt.Errorf("%s exists: it is the journal of an earlier apply; continue it with csig apply --resume %s, undo it with csig rollback %s, or name another with --journal", path, untrusted.ShellWord(path), untrusted.ShellWord(path)), j.Close())
 	case errors.Is(err, errEmpty), errors.Is(err, errCut):
 		return os.Remove(path)
 	case errors.Is(err, errInUse):

@@ -214,7 +214,7 @@ func (o *Off) Left() []string {
 	}
 	if len(broken) > 0 {
 		slices.SortFunc(broken, inventory.CompareNames)
-		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices still treat these paths as CSIG paths; csig off without --device takes all of them off, and a plan (csig plan -i %s) restores it", vendors.Names(slices.Compact(broken)), vendors.ShellWord(o.Fleet.Path)))
+		out = append(out, fmt.Sprintf("paths through %s are no longer whole: tags pass untouched there, and receivers at other devices still treat these paths as CSIG paths; csig off without --device takes all of them off, and a plan (csig plan -i %s) restores it", vendors.Names(slices.Compact(broken)), untrusted.ShellWord(o.Fleet.Path)))
 	}
 	return out
 }

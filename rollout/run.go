@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -350,7 +351,7 @@ func (r *Run) Rollback(ctx context.Context) error {
 		// What a stage relies on is what the stages before it did: those are
 		// undone only when it is undone everywhere.
 		if len(errs) > before {
-			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s continues", errors.Join(errs...), stage.Name, vendors.ShellWord(j.Path()))
+			return fmt.Errorf("%w\nwhat was done before stage %s stays until these devices are undone, too: csig rollback %s continues", errors.Join(errs...), stage.Name, untrusted.ShellWord(j.Path()))
 		}
 	}
 	if err := r.restored(ctx); err != nil {

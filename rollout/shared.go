@@ -192,7 +192,7 @@ func (s *recorders) do(what func(context.Context) error) (err error) {
 		if err = s.connect(ctx); err == nil {
 			err = what(ctx)
 		}
-		if err == nil || errors.As(err, new(*vendors.PermanentError)) {
+		if err == nil || vendors.IsPermanent(err) {
 			return err
 		}
 		s.leave()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
 )
 
@@ -76,7 +77,7 @@ func (r *Run) reliedOn(ctx context.Context, undo bool) error {
 		case undo:
 			return fmt.Errorf("%w: it relies on this device, whose setup has changed since: undo first what changed it (csig rollback of its journal), or take csig off with a plan (csig plan --remove)", ErrStale)
 		case r.begun():
-			return fmt.Errorf("%w: it relies on this device, whose setup has changed since: restore it, or undo the plan with csig rollback %s", ErrStale, vendors.ShellWord(r.Journal.Path()))
+			return fmt.Errorf("%w: it relies on this device, whose setup has changed since: restore it, or undo the plan with csig rollback %s", ErrStale, untrusted.ShellWord(r.Journal.Path()))
 		}
 		return fmt.Errorf("%w: it relies on this device, whose setup has changed since it was made; make a new one with csig plan", ErrStale)
 	})
@@ -128,7 +129,7 @@ func (r *Run) stale(what string) error {
 	if !r.begun() { // such a journal is removed
 		return fmt.Errorf("%w: changed by another since csig began: %s; make a new one with csig plan", ErrStale, what)
 	}
-	return fmt.Errorf("%w: another process changed it while the plan was carried out: %s; restore it, or undo the plan with csig rollback %s", ErrStale, what, vendors.ShellWord(r.Journal.Path()))
+	return fmt.Errorf("%w: another process changed it while the plan was carried out: %s; restore it, or undo the plan with csig rollback %s", ErrStale, what, untrusted.ShellWord(r.Journal.Path()))
 }
 
 func (r *Run) begun() bool {
@@ -313,7 +314,7 @@ func (r *Run) restored(ctx context.Context) error {
 		}
 		before = plans.Restored(before, r.Journal.state.devices[name].Gone)
 		if err := verifySetup(t, have, before); err != nil {
-			return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, vendors.ShellWord(name))
+			return fmt.Errorf("what it had before the plan is not what it has now, and the journal knows of no step that is left to undo: the journal lacks its last lines, or another process changed the device: %w; csig plan shows what it has, csig off --device %s takes it off", err, untrusted.ShellWord(name))
 		}
 		return nil
 	})

@@ -270,6 +270,24 @@ func (e *PermanentError) Error() string {
 
 func (e *PermanentError) Unwrap() error { return e.Err }
 
+// Permanent is how an error says that trying again will not cure it; those of protocols' clients may, too.
+func (e *PermanentError) Permanent() bool { return true }
+
+// Permanent is the part of an error that says that trying again will not cure it; nil: none does.
+func Permanent(err error) error {
+	var e interface {
+		error
+		Permanent() bool
+	}
+	if errors.As(err, &e) && e.Permanent() {
+		return e
+	}
+	return nil
+}
+
+// IsPermanent reports whether an error says that trying again will not cure it.
+func IsPermanent(err error) bool { return Permanent(err) != nil }
+
 // PortError is an error of one port that may pass; the others are not
 // concerned.
 type PortError struct {
@@ -325,9 +343,8 @@ func (e *HeldError) Error() string { return "it is programmed by " + e.By + ", w
 // Passes reports whether a start that failed so is to be tried again: after all errors but
 // refusals, and after those that end by themselves, as another process gives the device up.
 func Passes(err error) bool {
-	var refused *PermanentError
 	var held *HeldError
-	return !errors.As(err, &refused) || errors.As(err, &held) && !held.Taken
+	return !IsPermanent(err) || errors.As(err, &held) && !held.Taken
 }
 
 // SetupOf is the setup that a device of the fleet is to have.

@@ -21,9 +21,6 @@ type Owner struct {
 	Logins Logins
 }
 
-// UnknownLogin stands for one that may be open and was not seen.
-const UnknownLogin = "?"
-
 // Logins are those at a device that may still send something, as the device names them: of
 // former owners and of the present one.
 type Logins interface {
@@ -31,6 +28,14 @@ type Logins interface {
 
 	// Keep replaces them. It returns when the next owner will find them.
 	Keep(ctx context.Context, logins []string) error
+}
+
+// KeptLogins are its Logins; nil: no other drives the device.
+func (o *Owner) KeptLogins() Logins {
+	if o == nil {
+		return nil
+	}
+	return o.Logins
 }
 
 // Guard returns a Config.Dial whose connections send nothing that the owner may not.

@@ -307,7 +307,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	writeErrorCode(w, code, err)
 }
 
-func permanent(err error) bool { return errors.As(err, new(*vendors.PermanentError)) }
+func permanent(err error) bool { return vendors.IsPermanent(err) }
 
 func writeErrorCode(w http.ResponseWriter, code int, err error) {
 	out := Error{Format: ErrorFormat, Message: err.Error(), Permanent: permanent(err)}

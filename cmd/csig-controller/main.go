@@ -17,7 +17,7 @@ import (
 	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/host"
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/web"
 )
 
@@ -162,7 +162,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unexpected %q: the fleet file goes with -i: csig-controller -i %s; see csig-controller --help", args[0], vendors.ShellWord(args[0]))
+	return fmt.Errorf("unexpected %q: the fleet file goes with -i: csig-controller -i %s; see csig-controller --help", args[0], untrusted.ShellWord(args[0]))
 }
 
 // exitText is the line of its help about exit codes.

@@ -259,7 +259,7 @@ func readPlan(path string) (*plans.Plan, error) {
 	}
 	head := make([]byte, 64<<10)
 	if n, _ := f.ReadAt(head, 0); fleetHead.Match(head[:n]) {
-		file := vendors.ShellWord(path)
+		file := untrusted.ShellWord(path)
 		return nil, fmt.Errorf("%s is a fleet file, not a plan: make a plan with csig plan -i %s -o csig.plan, then csig apply csig.plan", path, file)
 	}
 	return nil, fmt.Errorf("%s: %w", path, err)
@@ -484,7 +484,7 @@ func nextSteps(j *rollout.Journal, command, when string) string {
 	if !j.Exists() {
 		return j.Path() + " was removed meanwhile, so there is nothing to continue or to undo: csig plan shows what the devices have, csig off takes csig off them"
 	}
-	path := vendors.ShellWord(shownPath(j.Path()))
+	path := untrusted.ShellWord(shownPath(j.Path()))
 	if command == "rollback" {
 		return "csig rollback " + path + " continues" + when
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/discovery"
 	"github.com/csig-agent/csig/discovery/netbox"
 	"github.com/csig-agent/csig/inventory/outfile"
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 func newInventoryImport() *cobra.Command {
@@ -64,7 +64,7 @@ func (o *draftOutput) write(cmd *cobra.Command, d *discovery.Draft) error {
 		return printJSON(cmd.OutOrStdout(), res)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s; %s to FILL IN\nnext: csig inventory check -i %s\n", path,
-		count(len(d.Devices), "device"), count(len(d.Cables), "cable"), count(fillIn, "place"), vendors.ShellWord(path))
+		count(len(d.Devices), "device"), count(len(d.Cables), "cable"), count(fillIn, "place"), untrusted.ShellWord(path))
 	return nil
 }
 

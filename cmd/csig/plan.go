@@ -19,7 +19,7 @@ import (
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 func newPlan() *cobra.Command {
@@ -137,7 +137,7 @@ func runPlan(cmd *cobra.Command, o *planOptions) error {
 		if err == nil && o.out != "" && !p.Empty() && o.offline {
 			_, err = fmt.Fprintf(w, "\nSaved to %s, for reading: csig apply takes only a plan that was made without --offline.\n", o.out)
 		} else if err == nil && o.out != "" && !p.Empty() {
-			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, vendors.ShellWord(o.out))
+			_, err = fmt.Fprintf(w, "\nSaved to %s. To carry it out: csig apply %s\n", o.out, untrusted.ShellWord(o.out))
 		}
 	}
 	switch {

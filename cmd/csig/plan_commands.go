@@ -108,7 +108,7 @@ func stepCommands(registry *all.Registry, d *inventory.Device, before vendors.Se
 	if len(step.MTU) > 0 {
 		var b strings.Builder
 		for _, m := range step.MTU {
-			fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", vendors.ShellWord(m.Port), m.To)
+			fmt.Fprintf(&b, "ip link set dev %s mtu %d\n", untrusted.ShellWord(m.Port), m.To)
 		}
 		return []byte(b.String()), nil
 	}

@@ -391,8 +391,7 @@ func (s *progress) text(p rollout.Progress) string {
 // removedInstead reports whether an agent refuses what csig off wants of it before the
 // removal, as one with a file of its user does.
 func (s *progress) removedInstead(p *rollout.Progress) bool {
-	var perm *vendors.PermanentError
-	return s.command == "off" && p.Stage != rollout.StageRemove && errors.As(p.Err, &perm)
+	return s.command == "off" && p.Stage != rollout.StageRemove && vendors.IsPermanent(p.Err)
 }
 
 // summary is an event in the lines that stay on a terminal: what concerns a

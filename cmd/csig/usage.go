@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors"
 )
 
 // usageError is a command line that cannot be meant; it names the page that
@@ -35,10 +35,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if f := cmd.Flags().Lookup("interface"); f != nil && !f.Changed && !strings.HasSuffix(args[0], ".yaml") {
-		return usageError(cmd, "unexpected %q: a network interface goes with -I: %s -I %s", args[0], cmd.CommandPath(), vendors.ShellWord(args[0]))
+		return usageError(cmd, "unexpected %q: a network interface goes with -I: %s -I %s", args[0], cmd.CommandPath(), untrusted.ShellWord(args[0]))
 	}
 	if f := cmd.Flags().Lookup("inventory"); f != nil && !f.Changed {
-		return usageError(cmd, "unexpected %q: a fleet file goes with -i: %s -i %s", args[0], cmd.CommandPath(), vendors.ShellWord(args[0]))
+		return usageError(cmd, "unexpected %q: a fleet file goes with -i: %s -i %s", args[0], cmd.CommandPath(), untrusted.ShellWord(args[0]))
 	}
 	return usageError(cmd, "unexpected %q: it takes flags only", args[0])
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/csig-agent/csig/controller/owner/kv"
 	"github.com/csig-agent/csig/controller/owner/kv/kvtest"
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/cli"
 )
 
 const term = 2 * MinTerm
@@ -370,7 +370,7 @@ func TestOneTakes(t *testing.T) {
 func TestLoginsOfALostKey(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
 		l, _ := own(t, m.a)
-		if got := l.Open(); !slices.Equal(got, []string{vendors.UnknownLogin}) {
+		if got := l.Open(); !slices.Equal(got, []string{cli.UnknownLogin}) {
 			t.Errorf("of a key that was not there: %q", got)
 		}
 		if err := l.Keep(t.Context(), []string{"vty 0"}); err != nil {

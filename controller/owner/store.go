@@ -19,7 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/csig-agent/csig/controller/owner/kv"
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/cli"
 )
 
 // bucket has a key for each device; stream is what it is in JetStream.
@@ -138,7 +138,7 @@ func (s *Store) follow(ctx context.Context) error {
 
 // saw takes a key as it is now; without a revision it is not there.
 func (s *Store) saw(e kv.Entry) sighting {
-	now := sighting{revision: e.Revision, since: time.Now(), logins: []string{vendors.UnknownLogin}} // of a key that was lost
+	now := sighting{revision: e.Revision, since: time.Now(), logins: []string{cli.UnknownLogin}} // of a key that was lost
 	r := parse(e)
 	now.free, now.owner = r.Owner == "" && r.Session != "", r.Owner
 	if r.Session != "" { // else it is no record of ours

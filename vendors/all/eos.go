@@ -5,8 +5,8 @@ import (
 
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/eos"
 )
 

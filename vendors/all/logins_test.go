@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/vrp"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/ovs"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 func registerOVS(r *Registry) {

@@ -2,10 +2,10 @@ package all
 
 import (
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sai"
 	"github.com/csig-agent/csig/vendors/sonic"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // registerSAI adds switches whose chip does CSIG. Those that csig does not reach get it from a person.

@@ -7,13 +7,13 @@ import (
 
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/setup"
 	"github.com/csig-agent/csig/vendors/iosxr"
 	"github.com/csig-agent/csig/vendors/junos"
 	"github.com/csig-agent/csig/vendors/nxos"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // setUp is a platform that csig sets up over its command line, and no more.

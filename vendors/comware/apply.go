@@ -45,7 +45,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 
 // permanent makes an error that of a port, which trying again will not cure.
 func permanent(port string, err error) error {
-	if errors.As(err, new(*vendors.PermanentError)) {
+	if vendors.IsPermanent(err) {
 		return err
 	}
 	return &vendors.PermanentError{Port: port, Err: err}

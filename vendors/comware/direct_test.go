@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 )

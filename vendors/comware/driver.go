@@ -6,9 +6,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -136,7 +136,7 @@ func (d *Driver) look(ctx context.Context) (*view, error) {
 // answers. Its owner is nil where no other controller drives the switch.
 func Dial(ctx context.Context, cfg ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
 	return cli.Dial(ctx, cli.Config{
-		Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}, Owner: owner,
+		Platform: cli.Comware, SSH: cfg, Start: []string{"undo terminal monitor"}, Logins: owner.KeptLogins(),
 		Users: &cli.Users{List: "display users", End: []string{"free line %s", "free user-interface %s"}}, // Comware 7, Comware 5
 	})
 }

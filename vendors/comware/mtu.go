@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 

@@ -337,7 +337,7 @@ func (d *Driver) sync(devices map[string]int, alike bool) (errs []error) {
 
 // portError is an error of one port; a refusal stays one.
 func portError(p *port, err error) error {
-	if errors.As(err, new(*vendors.PermanentError)) {
+	if vendors.IsPermanent(err) {
 		return err
 	}
 	return &vendors.PortError{Port: p.setup.Port, Err: err}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

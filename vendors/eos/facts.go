@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

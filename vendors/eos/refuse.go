@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 )
 
 // refuses are why a switch cannot have a setup as it is configured: *PermanentError of a

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 )
 
 // script is one change of the configuration, for a session of it.

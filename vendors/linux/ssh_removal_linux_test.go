@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ssh"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

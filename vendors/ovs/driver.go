@@ -182,7 +182,7 @@ func (d *Driver) connect(ctx context.Context) error {
 	defer cancel()
 	at := path.Join(d.cfg.RunDir, d.cfg.Bridge+".mgmt")
 	c, err := d.cfg.Dial(ctx, at)
-	if errors.As(err, new(*vendors.PermanentError)) { // it has its own advice
+	if vendors.IsPermanent(err) { // it has its own advice
 		return fmt.Errorf("bridge %s: %w", d.cfg.Bridge, err)
 	}
 	if local := new(net.OpError); errors.As(err, &local) && local.Net == "unix" {

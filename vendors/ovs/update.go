@@ -171,8 +171,7 @@ func (d *Driver) portByPort(ctx context.Context, updates []vendors.PortUpdate, r
 
 // check reads the bridge and puts right what is not as we left it.
 func (d *Driver) check(ctx context.Context, res *vendors.UpdateResult) error {
-	var gone *vendors.PermanentError
-	if err := d.glance(ctx); errors.As(err, &gone) {
+	if err := d.glance(ctx); vendors.IsPermanent(err) {
 		return err
 	}
 	if err := d.checkOwner(); err != nil {

@@ -161,8 +161,8 @@ func (l *Live) Probe(ctx context.Context) (vendors.Facts, error) {
 	}
 	f.Ports = slices.Sorted(maps.Keys(v.ports))
 	err = l.session(ctx, v)
-	if permanent := (*vendors.PermanentError)(nil); errors.As(err, &permanent) {
-		no := vendors.Refusal(permanent.Err.Error())
+	if permanent := vendors.Permanent(err); permanent != nil {
+		no := vendors.Refusal(permanent.Error())
 		f.Update, f.Wide, f.Strip = no, no, no
 		return f, nil
 	}
@@ -408,7 +408,7 @@ func (l *Live) Apply(ctx context.Context, want vendors.Setup) error {
 	}
 	l.no = nil
 	if err := l.make(ctx, v, want); err != nil {
-		if errors.As(err, new(*vendors.PermanentError)) {
+		if vendors.IsPermanent(err) {
 			l.no, l.noAt = err, time.Now()
 		}
 		return err

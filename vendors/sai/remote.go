@@ -12,10 +12,9 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors"
 )
 
-// Shell is a login at a switch, as root: vendors/ssh has it.
+// Shell is a login at a switch, as root: protocol/ssh has it.
 type Shell interface {
 	Run(ctx context.Context, command string, stdin []byte) ([]byte, error)
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
@@ -54,7 +53,7 @@ tr '\000' '\012' < "$found/root$lib" | LC_ALL=C grep -axF "$1" | sort -u`
 // Orchagent implements Host.
 func (r Remote) Orchagent(ctx context.Context) (Process, error) {
 	used := usedNames()
-	script := "sh -c " + vendors.ShellWord(lookup) + " csig " + vendors.ShellWord(strings.Join(slices.Sorted(maps.Keys(used)), "\n"))
+	script := "sh -c " + untrusted.ShellWord(lookup) + " csig " + untrusted.ShellWord(strings.Join(slices.Sorted(maps.Keys(used)), "\n"))
 	out, err := r.Shell.Run(ctx, script, nil)
 	if err != nil {
 		return Process{}, err

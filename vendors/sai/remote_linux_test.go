@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
@@ -28,7 +28,7 @@ func TestRemote(t *testing.T) {
 // TestRemoteSudo is TestRemote by an account that becomes root by sudo.
 func TestRemoteSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
+		t.Log("an ordinary user's sshd has no other accounts: protocol/ssh says what can be tried without")
 		return
 	}
 	s := sshtest.Start(t, sshtest.Options{Port: freeport.TCP(t), Account: &sshtest.Account{Name: "netops", Sudoers: "Defaults !fqdn\nnetops ALL=(root) ALL\n"}})

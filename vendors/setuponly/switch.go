@@ -41,7 +41,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 func refused(err error) bool {
-	return errors.As(err, new(*RefusedError)) || errors.As(err, new(*vendors.PermanentError))
+	return errors.As(err, new(*RefusedError)) || vendors.IsPermanent(err)
 }
 
 // Port is one port that can have a TPID.

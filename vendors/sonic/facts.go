@@ -128,14 +128,13 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		if mq != nil {
 			mq.Close()
 		}
-		var perm *vendors.PermanentError
 		switch {
 		case errors.Is(err, errStarting):
 			f.Notes = append(f.Notes, err.Error()+": csig waits for that before it changes anything")
 		case errors.Is(err, errOtherCSIG):
 			f.Notes = append(f.Notes, "csig writes its entries now: "+errOtherCSIG.Error())
-		case errors.As(err, &perm):
-			refuse(perm.Error())
+		case vendors.IsPermanent(err):
+			refuse(vendors.Permanent(err).Error())
 		case err != nil:
 			return f, err
 		}

@@ -33,7 +33,7 @@ func (d *Driver) listen(ctx context.Context) error {
 		return err
 	}
 	mq, err := d.checkListeners(ctx)
-	for try := 0; try < lingerTries && d.lingers && (errors.Is(err, errEnded) || errors.As(err, new(*vendors.PermanentError))) && vendors.Wait(ctx, lingerPause) == nil; try++ {
+	for try := 0; try < lingerTries && d.lingers && (errors.Is(err, errEnded) || vendors.IsPermanent(err)) && vendors.Wait(ctx, lingerPause) == nil; try++ {
 		mq, err = d.checkListeners(ctx)
 	}
 	d.lingers = false

@@ -13,9 +13,9 @@ import (
 
 	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/protocol/sonicmq"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // appResponses is where p4rt_app, and no other program of SONiC, waits for answers about

@@ -11,8 +11,9 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/protocol/sonicdb"
+	"github.com/csig-agent/csig/protocol/ssh"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // Redis returns the databases of a device: those of this machine where the
@@ -52,7 +53,7 @@ func Redis(cfg vendors.Config) (*sonicdb.Client, error) {
 	}
 	opt.Dial, opt.Close = t.Dial, t.Close
 	opt.ReadFile = func(ctx context.Context, path string) ([]byte, error) {
-		out, err := t.Run(ctx, "cat "+vendors.ShellWord(path), nil)
+		out, err := t.Run(ctx, "cat "+untrusted.ShellWord(path), nil)
 		if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) {
 			return nil, fmt.Errorf("%w: %w", exit, fs.ErrNotExist)
 		}

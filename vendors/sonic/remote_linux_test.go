@@ -14,10 +14,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 
@@ -120,7 +120,7 @@ func TestRemote(t *testing.T) {
 func TestRemoteSudo(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Log("an ordinary user's sshd has no other accounts: vendors/ssh says what can be tried without")
+		t.Log("an ordinary user's sshd has no other accounts: protocol/ssh says what can be tried without")
 		return
 	}
 	l := newLab(t, sonictest.R202405, "Ethernet0")
@@ -151,8 +151,7 @@ func TestRemoteSudo(t *testing.T) {
 	if _, err := open(nil).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "Permission denied") {
 		t.Errorf("without sudo: %v", err)
 	}
-	var perm *vendors.PermanentError
-	if _, err := open(&inventory.Sudo{}).Observe(t.Context()); !errors.As(err, &perm) || !strings.Contains(err.Error(), "the fleet file has none") {
+	if _, err := open(&inventory.Sudo{}).Observe(t.Context()); !vendors.IsPermanent(err) || !strings.Contains(err.Error(), "the fleet file has none") {
 		t.Errorf("without the password: %v", err)
 	}
 	l.Driver = open(&inventory.Sudo{Password: inventory.Secret{File: secret}})

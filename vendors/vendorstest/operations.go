@@ -173,8 +173,8 @@ func failure(err error) (text string) {
 		return ""
 	}
 	vendors.EachPort(err, func(port string, _ error) { text += ", fails at " + port })
-	switch permanent := (*vendors.PermanentError)(nil); {
-	case errors.As(err, &permanent):
+	switch {
+	case vendors.IsPermanent(err):
 		return text + ", fails for good"
 	case text == "":
 		return ", fails"

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
 )

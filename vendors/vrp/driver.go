@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/qos"
-	"github.com/csig-agent/csig/vendors/ssh"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -367,5 +367,5 @@ func (d *Driver) Remove(ctx context.Context) error {
 // Dial opens a session with the command line of a platform's switch, without log messages
 // among its answers. Its owner is nil where no other controller drives the switch.
 func Dial(ctx context.Context, platform string, cfg ssh.Config, owner *vendors.Owner) (*cli.Session, error) {
-	return cli.Dial(ctx, profiles[platform].session(cli.Config{SSH: cfg, Owner: owner}))
+	return cli.Dial(ctx, profiles[platform].session(cli.Config{SSH: cfg, Logins: owner.KeptLogins()}))
 }

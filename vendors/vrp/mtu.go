@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 

@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 

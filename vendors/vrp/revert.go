@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 )
 
 var _ vendors.AutoReverter = (*Driver)(nil)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 )
 

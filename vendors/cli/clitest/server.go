@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 )
 
 // Shell is one login: an interpreter of a vendor's grammar. The server calls it from one

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/cli"
 	"github.com/csig-agent/csig/vendors/setuponly"
 )
 

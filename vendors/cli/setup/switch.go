@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/csig-agent/csig/vendors/cli"
+	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors/setuponly"
 )
 

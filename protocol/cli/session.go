@@ -16,9 +16,8 @@ import (
 	"github.com/scrapli/scrapligo/platform"
 	"github.com/scrapli/scrapligo/util"
 
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // DefaultTimeout is how long one command may take.
@@ -69,9 +68,9 @@ type Config struct {
 	Noise *regexp.Regexp
 
 	// Users is how logins are shown and ended; nil: it is not known. With it each login is kept
-	// with an Owner, whose successor ends it.
-	Users *Users
-	Owner *vendors.Owner // nil: no other drives the device
+	// there, for a successor to end.
+	Users  *Users
+	Logins Logins // nil: no other drives the device
 }
 
 // errPosition is when it is unknown which answer belongs to which command.
@@ -118,8 +117,8 @@ func Dial(ctx context.Context, cfg Config) (_ *Session, err error) {
 		}
 		err = s.do(ctx, s.open)
 	}
-	if err == nil && cfg.Users != nil && cfg.Owner != nil && cfg.Owner.Logins != nil {
-		err = s.keepLogin(ctx, cfg.Owner)
+	if err == nil && cfg.Users != nil && cfg.Logins != nil {
+		err = s.keepLogin(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("command line of %s: %w", cfg.SSH.Address, err), s.Close())

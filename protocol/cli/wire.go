@@ -10,7 +10,7 @@ import (
 
 	"github.com/scrapli/scrapligo/transport"
 
-	"github.com/csig-agent/csig/vendors/ssh"
+	"github.com/csig-agent/csig/protocol/ssh"
 )
 
 // wire is scrapligo's transport: the shell of a login.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
-	"github.com/csig-agent/csig/vendors/ssh"
 )
 
 // toy is a switch with the modes of Comware and four commands.

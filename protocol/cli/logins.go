@@ -13,7 +13,6 @@ import (
 	"github.com/scrapli/scrapligo/driver/opoptions"
 
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors"
 )
 
 // Users is how a command line shows who is logged in, in the form that Comware and VRP share,
@@ -67,9 +66,21 @@ func users(answer []string) []user {
 	return out
 }
 
-// keepLogin has the owner's successor know of this login, before anything is changed by it.
-func (s *Session) keepLogin(ctx context.Context, o *vendors.Owner) error {
-	own, now := vendors.UnknownLogin, []user(nil)
+// Logins are those at a switch that may still send something, of who drove it before and of this session, by their names
+// there, or UnknownLogin.
+type Logins interface {
+	Open() []string
+
+	// Keep replaces them. It returns when a successor will find them.
+	Keep(ctx context.Context, logins []string) error
+}
+
+// UnknownLogin stands for one that may be open and was not seen.
+const UnknownLogin = "?"
+
+// keepLogin has a successor know of this login, before anything is changed by it.
+func (s *Session) keepLogin(ctx context.Context) error {
+	own, now := UnknownLogin, []user(nil)
 	answer, err := s.Run(ctx, s.cfg.Users.List)
 	switch {
 	case err == nil:
@@ -82,13 +93,13 @@ func (s *Session) keepLogin(ctx context.Context, o *vendors.Owner) error {
 			own = u.name
 		}
 	}
-	open := slices.DeleteFunc(o.Logins.Open(), func(name string) bool {
-		return name == own || name != vendors.UnknownLogin && err == nil && !slices.ContainsFunc(now, func(u user) bool { return u.name == name })
+	open := slices.DeleteFunc(s.cfg.Logins.Open(), func(name string) bool {
+		return name == own || name != UnknownLogin && err == nil && !slices.ContainsFunc(now, func(u user) bool { return u.name == name })
 	})
 	if open = append(open, own); len(open) > maxLogins {
-		open = append(open[len(open)-maxLogins+1:], vendors.UnknownLogin)
+		open = append(open[len(open)-maxLogins+1:], UnknownLogin)
 	}
-	return o.Logins.Keep(ctx, open)
+	return s.cfg.Logins.Keep(ctx, open)
 }
 
 // endsIn is how long a login may be shown after it was ended.
@@ -105,7 +116,7 @@ func (s *Session) EndLogins(ctx context.Context, logins []string) error {
 			return err
 		}
 		open := users(answer)
-		if slices.Contains(logins, vendors.UnknownLogin) || !slices.ContainsFunc(open, func(u user) bool { return u.own }) {
+		if slices.Contains(logins, UnknownLogin) || !slices.ContainsFunc(open, func(u user) bool { return u.own }) {
 			return errors.New("the switch does not show which login is whose")
 		}
 		open = slices.DeleteFunc(open, func(u user) bool { return u.own || !slices.Contains(logins, u.name) })
@@ -121,8 +132,12 @@ func (s *Session) EndLogins(ctx context.Context, logins []string) error {
 				answers = append(answers, answer)
 			}
 			told = time.Now()
-		case time.Since(told) > endsIn || vendors.Wait(ctx, 200*time.Millisecond) != nil:
+		case time.Since(told) > endsIn || ctx.Err() != nil:
 			return fmt.Errorf("login %s is still open: %s", open[0].line, strings.Join(answers, "; "))
+		}
+		select { // it looks again
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 )
 
 // busybox are the programs of the switch that csig uses, as busybox has them.

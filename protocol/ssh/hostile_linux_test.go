@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
 )
 
 // TestHostile: whatever a switch does, logging in, a command, root's command and

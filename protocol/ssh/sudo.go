@@ -11,11 +11,9 @@ import (
 	"sync"
 
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors"
 )
 
-// SudoError is a login that may not become root. It comes inside a
-// *vendors.PermanentError: trying again may lock the account.
+// SudoError is a login that may not become root.
 type SudoError struct {
 	Host string
 	Err  error
@@ -26,6 +24,9 @@ func (e *SudoError) Error() string {
 }
 
 func (e *SudoError) Unwrap() error { return e.Err }
+
+// Permanent tells drivers not to try again: that may lock the account.
+func (e *SudoError) Permanent() bool { return true }
 
 // asAccount is what the account's login shell runs: sudo, which reads the password
 // from standard input (-S), byte by byte up to the end of the line, and in any
@@ -61,7 +62,7 @@ func newSudoSession(r *root) *sudoSession {
 
 // line is the command for the account's login shell.
 func (b *sudoSession) line(command string) string {
-	return "exec /bin/sh -c " + vendors.ShellWord(asAccount) + " csig " + b.word + " " + vendors.ShellWord(asRoot) + " " + vendors.ShellWord(command)
+	return "exec /bin/sh -c " + untrusted.ShellWord(asAccount) + " csig " + b.word + " " + untrusted.ShellWord(asRoot) + " " + untrusted.ShellWord(command)
 }
 
 // Write takes what the switch sends on standard error.
@@ -186,7 +187,7 @@ func (b *sudoSession) refused(p *process) error {
 }
 
 func (b *sudoSession) permanentError(format string, args ...any) error {
-	return &vendors.PermanentError{Err: &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}}
+	return &SudoError{Host: b.root.client.host, Err: fmt.Errorf(format, args...)}
 }
 
 // text is the standard error of the command or, until root runs, of sudo, without

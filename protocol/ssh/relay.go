@@ -8,7 +8,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // relayProgram connects root's standard input and output to a unix socket: sshd
@@ -50,7 +50,7 @@ func (r *root) dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	ctx, done := r.client.within(ctx, r.timeout+DefaultTimeout) // a switch's CPU is slow, and python3 is not small
 	defer done()
 	conn, err := await(ctx, func() (net.Conn, error) {
-		p, err := r.start(ctx, "exec python3 -I -S -c "+vendors.ShellWord(relayProgram)+" "+vendors.ShellWord(path))
+		p, err := r.start(ctx, "exec python3 -I -S -c "+untrusted.ShellWord(relayProgram)+" "+untrusted.ShellWord(path))
 		if err != nil {
 			return nil, err
 		}

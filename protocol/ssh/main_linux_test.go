@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/fabric"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/vendorstest/freeport"
 )
 

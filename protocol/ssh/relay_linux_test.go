@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/ssh/sshtest"
+	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 )
 
 // rootsEcho is a socket that only root can open, and that echoes what it receives.
