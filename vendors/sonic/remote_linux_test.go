@@ -2,7 +2,6 @@ package sonic
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
