@@ -100,7 +100,9 @@ func TestFlowLevelHasNoQueues(t *testing.T) {
 		r := run(t, text+mode+"\n")
 		seeds := summarize([]*Result{r})
 		var out, svg strings.Builder
-		if err := errors.Join(r.WriteText(&out), seeds.WriteText(&out), r.WriteSVG(&svg)); err != nil {
+		check, err := CheckControl(t.Context(), scenario(t, text+mode+"\n"), r)
+		out.WriteString(check)
+		if err := errors.Join(err, r.WriteText(&out), seeds.WriteText(&out), r.WriteSVG(&svg)); err != nil {
 			t.Fatal(err)
 		}
 		for _, word := range []string{"queue", "dropped"} {

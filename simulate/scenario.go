@@ -282,13 +282,13 @@ func (s *Scenario) fixed() uint64 {
 // drops reports whether switches can drop packets.
 func (s *Scenario) drops() bool { return s.Switches.Queue > 0 || s.Switches.Buffer > 0 }
 
-// Bound has the simulation take at most so many bytes: an error where it takes more whatever happens. A run ends where packets on
-// their way take more.
-func (s *Scenario) Bound(most uint64) error {
-	if need := s.Memory(); need > most {
-		return s.m.Error("", "raise it, or simulate fewer flows", "the simulation takes about %d bytes, and --memory allows %d", need, most)
+// Bound has so many simulations at once take at most so many bytes: an error where they take more whatever happens. A run ends
+// where its packets on their way take more.
+func (s *Scenario) Bound(most uint64, runs int) error {
+	s.most = most / uint64(runs)
+	if need := s.Memory(); need > s.most {
+		return s.m.Error("", "raise it, or simulate fewer flows", "the simulation takes about %d bytes, and --memory allows %d", need*uint64(runs), most)
 	}
-	s.most = most
 	return nil
 }
 

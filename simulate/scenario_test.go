@@ -90,10 +90,13 @@ func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	const text = head + "control: {kind: window, window: 1G}\nflows: [{from: 0-2, to: 3, size: 100M}]\n"
 	s := scenario(t, text)
-	if err := s.Bound(1000); err == nil || !strings.HasPrefix(err.Error(), "s.yaml:1:1: scenario: the simulation takes about ") {
+	if err := s.Bound(1000, 1); err == nil || !strings.HasPrefix(err.Error(), "s.yaml:1:1: scenario: the simulation takes about ") {
 		t.Errorf("%v", err)
 	}
-	if err := s.Bound(10e6); err != nil {
+	if need := s.Memory(); s.Bound(2*need, 2) != nil || s.Bound(2*need, 3) == nil {
+		t.Errorf("three that take %d bytes are bounded as two", need)
+	}
+	if err := s.Bound(10e6, 1); err != nil {
 		t.Fatal(err)
 	}
 	m, err := New(s)
@@ -106,7 +109,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	// What selective recovery remembers of a flow grows with its size.
 	s = scenario(t, head+"recovery: {kind: selective}\nswitches: {queue: 10k}\nflows: [{from: 0, to: 3, size: 1000T}]\n")
-	if err := s.Bound(4e9); err == nil {
+	if err := s.Bound(4e9, 1); err == nil {
 		t.Error("a flow of 10^12 packets takes no memory")
 	}
 }
@@ -247,7 +250,7 @@ func FuzzScenario(f *testing.F) {
 			return
 		}
 		s, err := ParseScenario("s.yaml", []byte(text))
-		if err != nil || s.Bound(50e6) != nil {
+		if err != nil || s.Bound(50e6, 1) != nil {
 			return
 		}
 		m, err := New(s)

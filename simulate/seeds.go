@@ -203,6 +203,9 @@ func CheckControl(ctx context.Context, s *Scenario, with *Result) (string, error
 	case slices.Equal(with.Flows, without.Flows) && with.Queue == without.Queue:
 		return "", fmt.Errorf("%s makes no difference: with a window without end all flows take the same time, and queues are as long; the scenario is not one for congestion control", s.Control.Kind)
 	}
-	return fmt.Sprintf("With a window without end: slowdown p50 %.3f (%.3f with %s), p99 %.3f (%.3f), the longest queue %d bytes (%d), %d packets dropped (%d).",
-		without.Slowdown.P50, with.Slowdown.P50, s.Control.Kind, without.Slowdown.P99, with.Slowdown.P99, without.Queue, with.Queue, without.Drops, with.Drops), nil
+	packets := ""
+	if s.Mode != "flow" {
+		packets = fmt.Sprintf(", the longest queue %d bytes (%d), %d packets dropped (%d)", without.Queue, with.Queue, without.Drops, with.Drops)
+	}
+	return fmt.Sprintf("With a window without end: slowdown p50 %.3f (%.3f with %s), p99 %.3f (%.3f)%s.", without.Slowdown.P50, with.Slowdown.P50, s.Control.Kind, without.Slowdown.P99, with.Slowdown.P99, packets), nil
 }

@@ -71,7 +71,7 @@ func simulateScenario(cmd *cobra.Command, path string, o *simulateFlags) error {
 	if o.topology {
 		return s.WriteTopology(cmd.OutOrStdout())
 	}
-	if err := s.Bound(most / uint64(min(o.seeds, runtime.GOMAXPROCS(0)))); err != nil {
+	if err := s.Bound(most, min(o.seeds, runtime.GOMAXPROCS(0))); err != nil {
 		return err
 	}
 	if o.svg != "" {
