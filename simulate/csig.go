@@ -293,7 +293,7 @@ func (n *Network) unread() (count int) {
 			count++
 		}
 	}
-	seen := int32(none)
+	seen := none
 	for i := range n.csigPorts {
 		if p := &n.csigPorts[i]; p.kind == native && p.at == 0 && n.now < p.end && n.links[i].of != seen {
 			seen = n.links[i].of
