@@ -22,8 +22,6 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/findings"
-	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -31,23 +29,6 @@ import (
 // setupRetry is how long a failed setup rests before it is tried again; the
 // signal continues in between.
 const setupRetry = time.Second
-
-// Config is what an agent needs. Source and Driver stay the caller's to close.
-type Config struct {
-	Profile  quantize.Profile
-	Policy   inventory.Policy
-	Device   inventory.Device
-	Source   counters.Source
-	Driver   vendors.Driver
-	Shadow   bool // the driver programs nothing (NewShadow); what a real run would refuse is only reported
-	SelfTest bool // try the data plane at the start, where the driver can
-	Version  string
-	Log      *logrus.Entry
-	OnCycle  func()       // called after each cycle; nil for none
-	Records  *RecordFile  // also has what the ports remember; nil: it is in memory alone
-	Beside   int          // agents that the process runs beside this one, which are not to poll all at once
-	Off      func() error // asked before each cycle: after an error nothing is programmed; nil: always on
-}
 
 // Agent keeps one device's rules true.
 type Agent struct {

@@ -17,56 +17,10 @@ import (
 	"github.com/csig-agent/csig/vendors"
 )
 
-// DaemonConfig is what a daemon needs.
-type DaemonConfig struct {
-	File string // the fleet file that it runs; a new configuration replaces it
-	Wait bool   // without a file that can be run, wait for one
-
-	// NoCommands refuses configurations from the socket that name programs.
-	NoCommands bool
-
-	// OffMarker is where csig off marks a device whose daemon does not answer
-	// (api.OffMarker); "" for nowhere.
-	OffMarker string
-
-	// LeaveBare is of a daemon elsewhere, which no off-marker may reach: it starts with its
-	// file only where the device still has something of csig.
-	LeaveBare bool
-
-	Beside int   // as in Config
-	Store  Store // nil: what the next agent has to find is in this machine's files alone
-
-	// Load reads File; nil: inventory.Load. Reload has something in it when a user wants it
-	// read again; nil: it is read at the start alone, and changes of it are not looked for.
-	Load   func(path string) (*inventory.Fleet, error)
-	Reload <-chan struct{}
-
-	// OpenSource opens the counters of a device of a fleet, OpenDriver its
-	// driver; a device that only has a platform is there to be looked at. The
-	// daemon closes what they return.
-	OpenSource func(ctx context.Context, f *inventory.Fleet, d *inventory.Device) (counters.Source, error)
-	OpenDriver func(d *inventory.Device) (vendors.Driver, error)
-
-	// KnowsPlatform is the error of a platform's name that a client made up; nil: OpenDriver has it.
-	KnowsPlatform func(name string) error
-
-	Records *RecordFile // as in Config
-
-	SelfTest bool // as in Config
-	Shadow   bool // as in Config; OpenDriver's drivers are wrapped
-	Version  string
-	Log      *logrus.Entry
-	OnLaunch func() // called when a configuration begins to run; nil for none
-	// Reloading is called when the file is to be read again, and what it returns when that is
-	// done; nil for none.
-	Reloading func() (done func())
-	OnCycle   func() // called after each cycle, and when the daemon begins to wait; nil for none
-}
-
 // Daemon runs the agent of one device and replaces it when it is given another
 // configuration. It is an api.Manager.
 type Daemon struct {
-	cfg     DaemonConfig
+	cfg     Config
 	started time.Time
 
 	change  sync.Mutex // held while what runs is changed
@@ -107,7 +61,7 @@ type running struct {
 }
 
 // NewDaemon returns a daemon that has not touched the device yet.
-func NewDaemon(cfg DaemonConfig) *Daemon {
+func NewDaemon(cfg Config) *Daemon {
 	if cfg.Load == nil {
 		cfg.Load = inventory.Load
 	}
@@ -211,12 +165,10 @@ func (d *Daemon) prepare(ctx context.Context, fleet *inventory.Fleet, old *runni
 	} else if r.driver, err = d.openDriver(fleet, dev); err != nil {
 		return nil, errors.Join(fmt.Errorf("device %s: %w", dev.Name, err), r.close(old))
 	}
-	r.agent, err = New(Config{
-		Profile: fleet.Profile, Policy: fleet.Policy, Device: *dev, Source: r.source, Driver: r.driver,
-		Shadow: d.cfg.Shadow, SelfTest: d.cfg.SelfTest && old == nil,
-		Version: d.cfg.Version, Log: d.cfg.Log, OnCycle: d.cfg.OnCycle, Off: d.checkOffMarker,
-		Beside: d.cfg.Beside, Records: d.cfg.Records,
-	})
+	cfg := d.cfg
+	cfg.Profile, cfg.Policy, cfg.Device, cfg.Source, cfg.Driver, cfg.Off = fleet.Profile, fleet.Policy, *dev, r.source, r.driver, d.checkOffMarker
+	cfg.SelfTest = d.cfg.SelfTest && old == nil
+	r.agent, err = New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, r.close(old))
 	}

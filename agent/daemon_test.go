@@ -90,12 +90,12 @@ func (k *keeper) with(f func(r *recorder)) {
 // onTest describes the test's device to a daemon without a configuration.
 var onTest = api.Described{Platform: "test"}
 
-func newKeeper(t *testing.T, drv *recorder, edit func(*DaemonConfig)) *keeper {
+func newKeeper(t *testing.T, drv *recorder, edit func(*Config)) *keeper {
 	t.Helper()
 	k := &keeper{drv: drv}
 	logger := logrus.New()
 	logger.SetOutput(io.Discard)
-	cfg := DaemonConfig{
+	cfg := Config{
 		File: filepath.Join(t.TempDir(), "device.yaml"), Wait: true, Log: logrus.NewEntry(logger),
 		OpenSource: func(context.Context, *inventory.Fleet, *inventory.Device) (counters.Source, error) {
 			k.sources++ // by the test's goroutine, which alone changes configurations
@@ -264,7 +264,7 @@ func TestDaemonRefuses(t *testing.T) {
 	perm := &vendors.PermanentError{Port: "swp1", Err: errors.New("no BPF")}
 	for _, tc := range []struct {
 		name, text string
-		edit       func(*DaemonConfig)
+		edit       func(*Config)
 		happen     func(*recorder)
 		says       string
 		touched    bool // the device was, and set right again
@@ -274,12 +274,12 @@ func TestDaemonRefuses(t *testing.T) {
 		{"a platform it has no driver for", changed("platform: test", "platform: other"), nil, nil, "no driver for platform other", false},
 		{"the driver says that it cannot be", changed("lm: 5", "lm: 7"), nil, func(r *recorder) { r.diff = perm }, "device s1: port swp1: no BPF", false},
 		{"the device refuses it half way", changed("lm: 5", "lm: 7"), nil, func(r *recorder) { r.apply = perm }, "port swp1: no BPF", true},
-		{"shadow", changed("lm: 5", "lm: 7"), func(c *DaemonConfig) { c.Shadow = true }, nil, "--dry-run", false},
+		{"shadow", changed("lm: 5", "lm: 7"), func(c *Config) { c.Shadow = true }, nil, "--dry-run", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				drv := &recorder{}
-				k := newKeeper(t, drv, func(c *DaemonConfig) {
+				k := newKeeper(t, drv, func(c *Config) {
 					if tc.edit != nil {
 						tc.edit(c)
 					}
@@ -368,7 +368,7 @@ func TestDaemonStartsWithWhatItFinds(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				drv := tc.drv
-				k := newKeeper(t, &drv, func(c *DaemonConfig) { c.Wait = tc.wait })
+				k := newKeeper(t, &drv, func(c *Config) { c.Wait = tc.wait })
 				defer k.close(t)
 				for path, text := range map[string]string{k.cfg.File: tc.file, k.leaving(): tc.removing} {
 					if text != "" {
@@ -532,7 +532,7 @@ func TestChangesOfClientsThatAreGone(t *testing.T) {
 // whatever secret.
 func TestNoRemoteCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.NoCommands = true })
+		k := newKeeper(t, &recorder{}, func(c *Config) { c.NoCommands = true })
 		k.begin(t)
 		defer k.close(t)
 		for _, keys := range []string{
@@ -564,7 +564,7 @@ func TestNoCommandsOfOwnFile(t *testing.T) {
 		want bool // it is refused
 	}{{true, own(text), true}, {false, own(text), false}, {true, text, false}} {
 		synctest.Test(t, func(t *testing.T) {
-			k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.NoCommands = tc.no })
+			k := newKeeper(t, &recorder{}, func(c *Config) { c.NoCommands = tc.no })
 			if err := os.WriteFile(k.cfg.File, tc.file, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func (l *logged) take() string {
 func TestDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv, log := &recorder{}, &logged{}
-		k := newKeeper(t, drv, func(cfg *DaemonConfig) { cfg.Log.Logger.AddHook(log) })
+		k := newKeeper(t, drv, func(cfg *Config) { cfg.Log.Logger.AddHook(log) })
 		k.begin(t)
 		defer k.close(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +150,7 @@ func TestDriftIsNotWhatCyclesRestore(t *testing.T) {
 				logger := logrus.New()
 				logger.SetOutput(t.Output())
 				looks := tc.looks
-				d := NewDaemon(DaemonConfig{Log: logrus.NewEntry(logger), OpenDriver: func(*inventory.Device) (vendors.Driver, error) {
+				d := NewDaemon(Config{Log: logrus.NewEntry(logger), OpenDriver: func(*inventory.Device) (vendors.Driver, error) {
 					l := looks[0]
 					looks = looks[1:]
 					return &l, nil

@@ -13,7 +13,7 @@ import (
 
 // What ran is kept under its name, for its own eyes, and the oldest go.
 func TestEarlierConfigurations(t *testing.T) {
-	d := NewDaemon(DaemonConfig{File: filepath.Join(t.TempDir(), "csig.yaml")})
+	d := NewDaemon(Config{File: filepath.Join(t.TempDir(), "csig.yaml")})
 	if err := d.saveHistory(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestEarlierConfigurations(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// A link to a folder is none of csig's.
-	d = NewDaemon(DaemonConfig{File: filepath.Join(t.TempDir(), "csig.yaml")})
+	d = NewDaemon(Config{File: filepath.Join(t.TempDir(), "csig.yaml")})
 	if err := os.Symlink(t.TempDir(), d.historyDir()); err != nil {
 		t.Fatal(err)
 	}

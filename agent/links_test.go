@@ -38,7 +38,7 @@ func (deaf) Close() error { return nil }
 func TestDaemonTriesItsLinks(t *testing.T) {
 	var sent []vendors.LinkFrame
 	can := true
-	k := newKeeper(t, &recorder{}, func(cfg *DaemonConfig) {
+	k := newKeeper(t, &recorder{}, func(cfg *Config) {
 		plain := cfg.OpenDriver
 		cfg.OpenDriver = func(d *inventory.Device) (vendors.Driver, error) {
 			driver, err := plain(d)
@@ -101,7 +101,7 @@ func TestDaemonTriesItsLinks(t *testing.T) {
 	}
 
 	// Who may not change the configuration tries no links, either.
-	other := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.Shadow = true })
+	other := newKeeper(t, &recorder{}, func(c *Config) { c.Shadow = true })
 	other.ready = true
 	if err := other.SendLink(ctx, "swp1", vendors.LinkFrame{}); err == nil || !strings.Contains(err.Error(), "--dry-run") {
 		t.Errorf("--dry-run: %v", err)

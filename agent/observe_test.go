@@ -48,7 +48,7 @@ func (h halfway) Update(ctx context.Context, u []vendors.PortUpdate, lease time.
 func TestUpdatesAreNoDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dev device
-		k := newKeeper(t, &recorder{}, func(cfg *DaemonConfig) {
+		k := newKeeper(t, &recorder{}, func(cfg *Config) {
 			open := cfg.OpenDriver
 			cfg.OpenDriver = func(d *inventory.Device) (vendors.Driver, error) {
 				driver, err := open(d)

@@ -15,10 +15,10 @@ import (
 )
 
 // marked makes a keeper whose device csig off has marked.
-func marked(t *testing.T, drv *recorder, edit func(*DaemonConfig)) (k *keeper, mark string) {
+func marked(t *testing.T, drv *recorder, edit func(*Config)) (k *keeper, mark string) {
 	t.Helper()
 	mark = filepath.Join(t.TempDir(), "mark")
-	k = newKeeper(t, drv, func(cfg *DaemonConfig) {
+	k = newKeeper(t, drv, func(cfg *Config) {
 		cfg.OffMarker = mark
 		if edit != nil {
 			edit(cfg)
@@ -95,7 +95,7 @@ func TestRefusedConfigurationLeavesTheMark(t *testing.T) {
 func TestAgentOfAMarkedDeviceRefusesToStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drv := &recorder{}
-		k, mark := marked(t, drv, func(cfg *DaemonConfig) { cfg.Wait = false })
+		k, mark := marked(t, drv, func(cfg *Config) { cfg.Wait = false })
 		defer k.close(t)
 		err := k.Open(t.Context())
 		var off *OffError
@@ -130,7 +130,7 @@ func TestMarkedBetweenOpenAndStart(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			drv := &recorder{}
-			k, mark := marked(t, drv, func(cfg *DaemonConfig) { cfg.Wait = wait })
+			k, mark := marked(t, drv, func(cfg *Config) { cfg.Wait = wait })
 			defer k.close(t)
 			if err := errors.Join(os.Remove(mark), k.Open(t.Context()), os.WriteFile(mark, nil, 0o600)); err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestMarkedBetweenOpenAndStart(t *testing.T) {
 // A shadow programs nothing, and need not stop.
 func TestShadowHeedsNoMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := marked(t, &recorder{}, func(cfg *DaemonConfig) { cfg.Wait, cfg.Shadow = false, true })
+		k, _ := marked(t, &recorder{}, func(cfg *Config) { cfg.Wait, cfg.Shadow = false, true })
 		k.begin(t)
 		defer k.close(t)
 		time.Sleep(5 * interval)
@@ -184,7 +184,7 @@ func TestDaemonSetsMTUs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			mtus := map[string]int{"swp1": 1500}
 			var k *keeper
-			k = newKeeper(t, &recorder{}, func(cfg *DaemonConfig) {
+			k = newKeeper(t, &recorder{}, func(cfg *Config) {
 				cfg.Shadow, cfg.Wait = tc.shadow, !tc.shadow
 				cfg.OpenDriver = func(*inventory.Device) (vendors.Driver, error) {
 					if tc.has {
@@ -287,7 +287,7 @@ func TestBareDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				drv := &recorder{changes: []vendors.Change{{Kind: vendors.Create}}}
-				k := newKeeper(t, drv, func(cfg *DaemonConfig) { cfg.LeaveBare = true })
+				k := newKeeper(t, drv, func(cfg *Config) { cfg.LeaveBare = true })
 				if err := os.WriteFile(k.cfg.File, own([]byte(deviceText)), 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -59,7 +59,7 @@ func TestOneOperator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &lockStore{}
-				d := NewDaemon(DaemonConfig{Store: store})
+				d := NewDaemon(Config{Store: store})
 				for i, s := range steps {
 					var err error
 					switch s.do {
@@ -72,7 +72,7 @@ func TestOneOperator(t *testing.T) {
 					case "term":
 						time.Sleep(api.LockTerm)
 					case "restart":
-						d = NewDaemon(DaemonConfig{Store: store})
+						d = NewDaemon(Config{Store: store})
 					case "break":
 						store.err = errors.New("no quorum")
 					case "mend":

@@ -14,9 +14,9 @@ import (
 )
 
 // users makes a keeper, without --wait, that runs a file which a user wrote.
-func users(t *testing.T, drv *recorder, edit func(*DaemonConfig)) *keeper {
+func users(t *testing.T, drv *recorder, edit func(*Config)) *keeper {
 	t.Helper()
-	k := newKeeper(t, drv, func(cfg *DaemonConfig) {
+	k := newKeeper(t, drv, func(cfg *Config) {
 		cfg.Wait, cfg.OffMarker = false, cfg.File+".off"
 		if edit != nil {
 			edit(cfg)
@@ -136,7 +136,7 @@ func TestDaemonLeavesTheUsersFile(t *testing.T) {
 				k.close(t)
 
 				// What the next start does, which may not wait.
-				again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
+				again := users(t, &recorder{}, func(c *Config) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
 				defer again.close(t)
 				err := again.Open(t.Context())
 				if err == nil {
@@ -161,7 +161,7 @@ func TestDaemonKilledBesideTheUsersFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.close(t)
-		again := users(t, &recorder{}, func(c *DaemonConfig) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
+		again := users(t, &recorder{}, func(c *Config) { c.File, c.OffMarker = k.cfg.File, k.cfg.OffMarker })
 		again.begin(t)
 		defer again.close(t)
 		if got := again.runs(t); got != "5" || again.waits(t) {
@@ -179,7 +179,7 @@ func TestDaemonLeavesWhatIsInItsWay(t *testing.T) {
 		for _, link := range []bool{false, true} {
 			t.Run(strings.TrimPrefix(name, "."), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = c.File + ".off" })
+					k := newKeeper(t, &recorder{}, func(c *Config) { c.OffMarker = c.File + ".off" })
 					k.begin(t)
 					defer k.close(t)
 					if name != "" {
@@ -238,7 +238,7 @@ func TestOffMarkFollowsNoLink(t *testing.T) {
 	if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("made through the link: %v", err)
 	}
-	k := users(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = mark })
+	k := users(t, &recorder{}, func(c *Config) { c.OffMarker = mark })
 	if err := k.Open(t.Context()); !errors.As(err, new(*OffError)) {
 		t.Errorf("a link is no mark: %v", err)
 	}

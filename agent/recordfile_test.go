@@ -149,7 +149,7 @@ func TestLastRecords(t *testing.T) {
 			var last api.Record
 			synctest.Test(t, func(t *testing.T) {
 				var f *RecordFile
-				k := newKeeper(t, &recorder{}, func(c *DaemonConfig) {
+				k := newKeeper(t, &recorder{}, func(c *Config) {
 					var err error
 					if f, err = OpenRecordFile(path, c.Log); err != nil {
 						t.Fatal(err)

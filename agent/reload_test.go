@@ -62,7 +62,7 @@ func TestReload(t *testing.T) {
 	seven := changed("lm: 5", "lm: 7")
 	for _, tc := range []struct {
 		name string
-		edit func(*DaemonConfig)
+		edit func(*Config)
 		do   func(t *testing.T, r *reloaded)
 		lm   int    // that is in force at the end
 		want string // in the status; "" where the file is in force
@@ -91,7 +91,7 @@ func TestReload(t *testing.T) {
 			r.write(t, seven)
 			looked()
 		}, lm: 7},
-		{name: "a change that is saved while the one before it is put in force", edit: func(c *DaemonConfig) {
+		{name: "a change that is saved while the one before it is put in force", edit: func(c *Config) {
 			loads := 0
 			c.Load = func(path string) (*inventory.Fleet, error) {
 				f, err := inventory.Load(path)
@@ -180,7 +180,7 @@ func TestReload(t *testing.T) {
 			}
 			looked()
 		}, lm: 7},
-		{name: "in shadow mode", edit: func(c *DaemonConfig) { c.Shadow = true }, do: func(t *testing.T, r *reloaded) {
+		{name: "in shadow mode", edit: func(c *Config) { c.Shadow = true }, do: func(t *testing.T, r *reloaded) {
 			r.write(t, changed("interval: 100ms", "interval: 200ms"))
 			looked()
 			if s := r.Status(); s.IntervalNS != int64(2*interval) || !s.Shadow {
@@ -191,7 +191,7 @@ func TestReload(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &reloaded{wish: make(chan struct{}, 1)}
-				r.keeper = users(t, &recorder{}, func(c *DaemonConfig) {
+				r.keeper = users(t, &recorder{}, func(c *Config) {
 					c.Reload = r.wish
 					if tc.edit != nil {
 						tc.edit(c)
@@ -224,7 +224,7 @@ func TestReload(t *testing.T) {
 func TestReloadLeavesItsOwnFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reloaded{wish: make(chan struct{}, 1)}
-		r.keeper = newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.Reload = r.wish })
+		r.keeper = newKeeper(t, &recorder{}, func(c *Config) { c.Reload = r.wish })
 		r.during(t, func() {
 			r.configure(t, deviceText)
 			time.Sleep(4 * interval)

@@ -142,7 +142,7 @@ func TestDaemonGoesBack(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.OffMarker = c.File + ".off" })
+				k := newKeeper(t, &recorder{}, func(c *Config) { c.OffMarker = c.File + ".off" })
 				k.begin(t)
 				defer k.close(t)
 				if tc.before != "" {
@@ -196,7 +196,7 @@ func TestDaemonKilledWhileArmed(t *testing.T) {
 					t.Fatal(err)
 				}
 
-				again := newKeeper(t, &recorder{}, func(c *DaemonConfig) { c.File = k.cfg.File })
+				again := newKeeper(t, &recorder{}, func(c *Config) { c.File = k.cfg.File })
 				again.begin(t)
 				defer again.close(t)
 				if got := again.runs(t); got != tc.want || again.waits(t) {
@@ -218,7 +218,7 @@ func TestDaemonKilledWhileArmed(t *testing.T) {
 func TestDaemonCannotBeArmed(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		edit  func(*DaemonConfig)
+		edit  func(*Config)
 		happy func(k *keeper, r *recorder)
 		after time.Duration
 		says  string
@@ -228,7 +228,7 @@ func TestDaemonCannotBeArmed(t *testing.T) {
 		{name: "a file that it does not run", happy: func(k *keeper, _ *recorder) { _ = os.WriteFile(k.cfg.File, []byte("broken"), 0o600) }, says: "does not run its file", never: true},
 		{name: "too soon", after: time.Millisecond, says: "want 1s to 24h"},
 		{name: "too late", after: 25 * time.Hour, says: "want 1s to 24h"},
-		{name: "shadow", edit: func(c *DaemonConfig) { c.Shadow, c.Wait = true, true }, says: "--dry-run"},
+		{name: "shadow", edit: func(c *Config) { c.Shadow, c.Wait = true, true }, says: "--dry-run"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			drv := &recorder{}

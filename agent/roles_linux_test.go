@@ -197,7 +197,7 @@ func newRoles(t *testing.T, configured bool) *roles {
 	w := &roles{configured: configured}
 	log := logrus.New()
 	log.SetOutput(&w.log)
-	k := newKeeper(t, &recorder{}, func(cfg *DaemonConfig) {
+	k := newKeeper(t, &recorder{}, func(cfg *Config) {
 		open := cfg.OpenDriver
 		cfg.OpenDriver = func(d *inventory.Device) (vendors.Driver, error) {
 			w.opened.Add(1)

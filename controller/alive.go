@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/csig-agent/csig/host"
+	"github.com/csig-agent/csig/agent"
 )
 
 // lives are the agents that run.
 type lives struct {
 	mu sync.Mutex
-	of map[string]*host.Agent
+	of map[string]*agent.Process
 }
 
 // begin has an agent among them, until what it returns is called.
-func (l *lives) begin(device string, a *host.Agent) (end func()) {
+func (l *lives) begin(device string, a *agent.Process) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[device] = a

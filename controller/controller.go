@@ -13,8 +13,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/controller/owner"
-	"github.com/csig-agent/csig/host"
+	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
@@ -25,7 +26,7 @@ import (
 type Config struct {
 	Fleet *inventory.Fleet
 	State string       // folder: a file for each device's configuration
-	Agent host.Config  // of every device, without what is its own
+	Agent agent.Config // of every device, without what is its own
 	Share *owner.Store // with other controllers; nil: there are none
 
 	Statuses *Statuses // of the devices; nil: not asked for
@@ -85,7 +86,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	cfg.lives = &lives{of: map[string]*host.Agent{}}
+	cfg.lives = &lives{of: map[string]*agent.Process{}}
 	m := &members{cfg: &cfg, fleet: cfg.Fleet, byName: map[string]*member{}}
 	m.set(ctx, devices)
 	cfg.Statuses.drives(cfg.Fleet, devices)
@@ -124,18 +125,29 @@ func (cfg *Config) keep(ctx context.Context, d *inventory.Device, beside int) er
 }
 
 // run is one life of a device's agent, with whatever lets it drive the device.
-func (cfg *Config) run(ctx context.Context, d *inventory.Device, own host.Config) error {
+func (cfg *Config) run(ctx context.Context, d *inventory.Device, own agent.Config) error {
 	if cfg.Share != nil {
 		return cfg.owned(ctx, d, own)
 	}
-	a := host.New(own)
+	a, free := newAgent(own, nil)
+	defer free()
 	defer cfg.Statuses.set(d.Name, source{status: a.Status, why: a.Why})()
 	defer cfg.lives.begin(d.Name, a)()
 	return once(ctx, a)
 }
 
+// who names a controller to the devices.
+const who = "csig-controller"
+
+// newAgent is the agent of a device that several controllers may share, and what gives up the device's lock.
+func newAgent(cfg agent.Config, shared *vendors.Owner) (a *agent.Process, free func()) {
+	own := &device.Own{Lock: device.Lock{Log: cfg.Log}, Who: who, Owner: shared}
+	cfg.OpenSource, cfg.OpenDriver, cfg.KnowsPlatform = own.OpenSource, own.OpenDriver, own.KnowsPlatform
+	return agent.NewProcess(cfg), own.Close
+}
+
 // once is the life of an agent. A panic ends it alone.
-func once(ctx context.Context, a *host.Agent) (err error) {
+func once(ctx context.Context, a *agent.Process) (err error) {
 	defer untrusted.Recover(&err)
 	return a.Run(ctx)
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -74,7 +74,7 @@ func TestOneCannotListen(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Config{Fleet: fleet, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}})
+		done <- Run(ctx, Config{Fleet: fleet, State: filepath.Join(dir, "state"), Agent: agent.Config{Log: logrus.NewEntry(log)}})
 	}()
 	if got := <-ended; got != "a" {
 		t.Errorf("the agent of %s ended", got)

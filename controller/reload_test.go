@@ -12,8 +12,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 )
 
@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 	taken := make(chan *inventory.Fleet, 10)
 	wish, done := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: wish, Statuses: &statuses, Check: check, OnReload: func(f *inventory.Fleet) { taken <- f }})
+		done <- Run(ctx, Config{Fleet: first, State: filepath.Join(dir, "state"), Agent: agent.Config{Log: logrus.NewEntry(log)}, Reload: wish, Statuses: &statuses, Check: check, OnReload: func(f *inventory.Fleet) { taken <- f }})
 	}()
 	// answers waits until an agent answers at a socket, and returns since when it runs.
 	answers := func(name string) time.Time {

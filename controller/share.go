@@ -17,7 +17,6 @@ import (
 	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/controller/owner"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/vendors"
@@ -27,7 +26,7 @@ import (
 
 // owned waits until this controller owns a device, and runs its agent as long as it does. At
 // the device's socket it says meanwhile who does.
-func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Config) (err error) {
+func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own agent.Config) (err error) {
 	by := &standby{device: d.Name, store: cfg.Share, since: time.Now(), version: own.Version}
 	server, err := api.Listen(own.Socket, by.Status)
 	if err != nil {
@@ -38,11 +37,12 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 	server.LogTo(own.Log)
 	defer cfg.Statuses.set(d.Name, source{status: by.Status, standby: true})()
 	go func() { _ = server.Serve() }()
+	var shared *vendors.Owner
 	lease, octx, err := cfg.Share.Own(ctx, d.Name)
 	if err == nil {
-		own.Owner = &vendors.Owner{MayWrite: lease.MayWrite, Token: lease.Token.Uint64(), Logins: lease}
+		shared = &vendors.Owner{MayWrite: lease.MayWrite, Token: lease.Token.Uint64(), Logins: lease}
 		if !lease.GivenUp {
-			err = settle(octx, d, own)
+			err = settle(octx, d, shared, own.Log)
 		}
 	}
 	if closed := server.Close(); err == nil {
@@ -78,7 +78,8 @@ func (cfg *Config) owned(ctx context.Context, d *inventory.Device, own host.Conf
 		return err
 	}
 	defer own.Also.Close()
-	a := host.New(own)
+	a, free := newAgent(own, shared)
+	defer free()
 	defer cfg.Statuses.set(d.Name, source{status: a.Status, why: a.Why})()
 	defer cfg.lives.begin(d.Name, a)()
 	r := &reporter{store: cfg.Share, device: d.Name, log: own.Log}
@@ -97,7 +98,7 @@ const closeLimit = 5 * time.Second
 
 // settle waits until what a former owner may have sent has reached the device, where nothing
 // there tells it from what this one sends: less long where its logins can be ended.
-func settle(ctx context.Context, d *inventory.Device, own host.Config) (err error) {
+func settle(ctx context.Context, d *inventory.Device, shared *vendors.Owner, log *logrus.Entry) (err error) {
 	p, err := all.Default().Platform(d.Platform)
 	if err != nil {
 		return err
@@ -111,22 +112,22 @@ func settle(ctx context.Context, d *inventory.Device, own host.Config) (err erro
 	began, reason := time.Now(), fence.Reason
 	defer func() { // they are ended, or were waited out
 		if err == nil && p.EndLogins != nil {
-			err = own.Owner.Logins.Keep(ctx, nil)
+			err = shared.Logins.Keep(ctx, nil)
 		}
 	}()
 	if p.EndLogins != nil {
 		ectx, done := context.WithTimeout(ctx, wait)
-		former := own.Owner.Logins.Open()
-		err := p.EndLogins(ectx, vendors.Config{Device: *d, Who: own.Who, Owner: own.Owner, Dial: own.Owner.Guard()}, former)
+		former := shared.Logins.Open()
+		err := p.EndLogins(ectx, vendors.Config{Device: *d, Who: who, Owner: shared, Dial: shared.Guard()}, former)
 		done()
 		if err == nil {
-			own.Log.WithField("logins", strings.Join(former, "; ")).Info("the former owner is logged in no more")
+			log.WithField("logins", strings.Join(former, "; ")).Info("the former owner is logged in no more")
 			return nil
 		}
 		reason = "the former owner's logins are not ended: " + err.Error()
 	}
 	wait -= time.Since(began)
-	own.Log.WithField("reason", reason).Infof("the device is unfenced: its former owner's writes are waited out, %v", wait.Round(time.Millisecond))
+	log.WithField("reason", reason).Infof("the device is unfenced: its former owner's writes are waited out, %v", wait.Round(time.Millisecond))
 	return vendors.Wait(ctx, wait)
 }
 

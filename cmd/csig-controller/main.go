@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/controller"
 	"github.com/csig-agent/csig/controller/owner"
 	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/web"
 )
@@ -40,7 +40,7 @@ func run() int {
 
 func newRoot() *cobra.Command {
 	var (
-		o          host.Config
+		o          agent.Config
 		fleetFile  string
 		state      string
 		noSelfTest bool
@@ -119,7 +119,7 @@ managers send, releases their leases and leaves the setups for the next start.`,
 			if err := process.Prepare(entry, platforms, o.Group != "", int64(len(devices))*memoryEach); err != nil {
 				return err
 			}
-			o.Log, o.Who, o.Version, o.Interrupted, o.SelfTest = entry, "csig-controller", version, process.ErrInterrupted, !noSelfTest
+			o.Log, o.Version, o.Interrupted, o.SelfTest = entry, version, process.ErrInterrupted, !noSelfTest
 			return others.with(ctx, state, entry, func(ctx context.Context, store *owner.Store) error {
 				cfg := controller.Config{Fleet: fleet, State: state, Agent: o, Share: store, Reload: reload, Reloading: service.Reloading}
 				cfg.OnReady = func(alive func() bool, line func() string) { service.Ready(ctx, alive, line) }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/csig-agent/csig/agent"
 	"github.com/csig-agent/csig/controller"
 	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/web"
 )
 
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 	log.SetOutput(io.Discard)
 	log.AddHook(serving(addr))
 	reload := make(chan struct{}, 1)
-	cfg := controller.Config{Fleet: fleet, State: filepath.Join(dir, "state"), Agent: host.Config{Log: logrus.NewEntry(log)}, Reload: reload, Statuses: new(controller.Statuses)}
+	cfg := controller.Config{Fleet: fleet, State: filepath.Join(dir, "state"), Agent: agent.Config{Log: logrus.NewEntry(log)}, Reload: reload, Statuses: new(controller.Statuses)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

@@ -16,7 +16,6 @@ import (
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/docs"
-	"github.com/csig-agent/csig/host"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/web"
@@ -94,8 +93,12 @@ one, because it may run beside a real agent.`,
 	return cmd
 }
 
+// agentMemory is the memory in bytes that an agent is given: one of 512 ports takes some
+// 37 MiB, one that is asked much a few times that.
+const agentMemory = 256 << 20
+
 type agentOptions struct {
-	host.Config
+	agent.Config
 	noSelfTest bool
 	records    string
 	page       web.Config
@@ -153,7 +156,10 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 	o.Load, o.Reload = device.LoadFleet, reload
 	log.WithField("file", path).Info("fleet file of this agent")
 
-	o.SelfTest, o.Version, o.Log, o.Who, o.Interrupted = !o.noSelfTest, version, log, "csig agent", process.ErrInterrupted
+	o.SelfTest, o.Version, o.Log, o.Interrupted = !o.noSelfTest, version, log, process.ErrInterrupted
+	own := &device.Own{Lock: device.Lock{Log: log}, Who: "csig agent", Shadow: o.Shadow}
+	defer own.Close()
+	o.OpenSource, o.OpenDriver, o.KnowsPlatform = own.OpenSource, own.OpenDriver, own.KnowsPlatform
 	o.OnLaunch = process.GiveBack
 	if o.records != "" {
 		if o.Records, err = agent.OpenRecordFile(o.records, log); err != nil {
@@ -161,9 +167,9 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 		}
 		defer o.Records.Close()
 	}
-	var a *host.Agent
+	var a *agent.Process
 	o.OnReady, o.Reloading = func() { service.Ready(ctx, a.Alive, a.Line) }, service.Reloading
-	a = host.New(o.Config)
+	a = agent.NewProcess(o.Config)
 	var platforms []string
 	if dev != nil {
 		platforms = []string{dev.Platform, device.SourceName(dev)} // counter sources are called as their platforms are
@@ -171,13 +177,13 @@ func runAgent(ctx context.Context, log *logrus.Entry, o agentOptions) error {
 			platforms = append(platforms, "linux")
 		}
 		if !o.Shadow { // two agents on one set of ports would undo each other's work
-			if err := a.Take(dev); err != nil {
+			if err := own.Take(dev); err != nil {
 				return err
 			}
 		}
 	}
 	// Before the first command that fetches a secret.
-	if err := process.Prepare(log, platforms, o.Group != "", host.Memory); err != nil {
+	if err := process.Prepare(log, platforms, o.Group != "", agentMemory); err != nil {
 		return err
 	}
 	o.page.Fleet, o.page.Status, o.page.Log = fleetOfPage(o.File), func(string) *api.Status { return a.Status() }, log

@@ -54,7 +54,7 @@ func TestAgentReasserts(t *testing.T) {
 		}
 		logger := logrus.New()
 		logger.SetOutput(io.Discard)
-		d := agent.NewDaemon(agent.DaemonConfig{
+		d := agent.NewDaemon(agent.Config{
 			File: filepath.Join(t.TempDir(), "tor1.yaml"), Wait: true, Log: logrus.NewEntry(logger),
 			OpenSource: func(context.Context, *inventory.Fleet, *inventory.Device) (counters.Source, error) {
 				return idle{}, nil
