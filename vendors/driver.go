@@ -47,21 +47,21 @@ type Facts struct {
 	// TPID; Update is refused there.
 	SetupOnly bool `json:"setup_only,omitempty"`
 
-	Untried     string              `json:"untried"`           // a reason that Update and TagDepths begin with until csig qualify has tried the rules on the model
-	Wide        vlanrules.Verdict   `json:"wide"`              // compare-and-replace of wide tags
-	Strip       vlanrules.Verdict   `json:"strip"`             // removing the tag
-	Others      int                 `json:"strip_others"`      // how many of Setup.Others it can remove, too; 0: none
-	Interval    vlanrules.Verdict   `json:"interval,omitzero"` // of a native data plane: it measures in that of the profile
-	Lease       vlanrules.Verdict   `json:"lease"`             // the data plane falls back by itself
-	Passthrough vlanrules.Verdict   `json:"through"`           // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
-	TagDepths   []vlanrules.Verdict `json:"depths"`            // TagDepths[n]: tags behind n VLAN tags
-	Ports       []string            `json:"ports"`             // names of the ports it has, in no order, where Probe reads them; none where it does not
-	Notes       []string            `json:"notes"`             // what an operator should know, one sentence each
-	Off         []string            `json:"off"`               // what Remove does not give back as it was before us, one sentence each
-	Left        []string            `json:"left,omitempty"`    // what csig made on the device's machine that is at none of its ports, and that no process drives, one sentence each
-	MTUHeadroom int                 `json:"slack_bytes"`       // bytes beyond a port's MTU that it forwards all the same
-	PortIssues  []PortVerdict       `json:"hinders"`           // of ports: what stands in the way of tags there, Refused or Degraded
-	Traits      Traits              `json:"traits"`            // how the platform treats tags, with sources
+	Unqualified string              `json:"unqualified"`        // a reason that Update and TagDepths begin with until csig qualify has tried the rules on the model
+	Wide        vlanrules.Verdict   `json:"wide"`               // compare-and-replace of wide tags
+	Strip       vlanrules.Verdict   `json:"strip"`              // removing the tag
+	Others      int                 `json:"strip_others"`       // how many of Setup.Others it can remove, too; 0: none
+	Interval    vlanrules.Verdict   `json:"interval,omitzero"`  // of a native data plane: it measures in that of the profile
+	Lease       vlanrules.Verdict   `json:"lease"`              // the data plane falls back by itself
+	Passthrough vlanrules.Verdict   `json:"passthrough"`        // tagged frames are forwarded by a device without any setup of ours; Degraded: only under a condition that csig cannot see
+	TagDepths   []vlanrules.Verdict `json:"tag_depths"`         // TagDepths[n]: tags behind n VLAN tags
+	Ports       []string            `json:"ports"`              // names of the ports it has, in no order, where Probe reads them; none where it does not
+	Notes       []string            `json:"notes"`              // what an operator should know, one sentence each
+	Off         []string            `json:"off"`                // what Remove does not give back as it was before us, one sentence each
+	Left        []string            `json:"left,omitempty"`     // what csig made on the device's machine that is at none of its ports, and that no process drives, one sentence each
+	MTUHeadroom int                 `json:"mtu_headroom_bytes"` // bytes beyond a port's MTU that it forwards all the same
+	PortIssues  []PortVerdict       `json:"port_issues"`        // of ports: what stands in the way of tags there, Refused or Degraded
+	Traits      Traits              `json:"traits"`             // how the platform treats tags, with sources
 }
 
 // PortVerdict is why a port cannot have tags as it is, or has them only in part.

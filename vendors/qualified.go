@@ -315,14 +315,14 @@ func (m *measured) rules() {
 func (m *measured) tried() {
 	f := m.f
 	for _, v := range append([]*vlanrules.Verdict{&f.Update}, pointers(f.TagDepths)...) {
-		if v.Level != vlanrules.Degraded || f.Untried == "" || !strings.HasPrefix(v.Reason, f.Untried) {
+		if v.Level != vlanrules.Degraded || f.Unqualified == "" || !strings.HasPrefix(v.Reason, f.Unqualified) {
 			continue
 		}
-		if v.Reason = strings.TrimPrefix(strings.TrimPrefix(v.Reason, f.Untried), "; "); v.Reason == "" {
+		if v.Reason = strings.TrimPrefix(strings.TrimPrefix(v.Reason, f.Unqualified), "; "); v.Reason == "" {
 			v.Level = vlanrules.Full
 		}
 	}
-	f.Untried = ""
+	f.Unqualified = ""
 }
 
 func pointers[T any](list []T) []*T {

@@ -69,7 +69,7 @@ func TestQualified(t *testing.T) {
 		}, "10 true"},
 		{"no entries", func(q *inventory.Facts) { q.Entries = is(0) }, func(f *Facts) string { return f.Update.Level.String() }, "refused"},
 		{"as untried", func(*inventory.Facts) {}, func(f *Facts) string {
-			f.Update, f.TagDepths[0], f.Untried = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran; outer tags only"}, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran"}, "never ran"
+			f.Update, f.TagDepths[0], f.Unqualified = vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran; outer tags only"}, vlanrules.Verdict{Level: vlanrules.Degraded, Reason: "never ran"}, "never ran"
 			q := f.Qualified(measuredOf(func(q *inventory.Facts) { q.UpdateExact = is(true) }))
 			p := f.Qualified(measuredOf(func(*inventory.Facts) {}))
 			return verdict(q.Update) + ", " + verdict(q.TagDepths[0]) + ", " + verdict(p.Update) + ", " + verdict(p.TagDepths[0])

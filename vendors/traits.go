@@ -61,7 +61,7 @@ type Traits struct {
 	UpdateSource      Source `json:"update_source"`
 	WideSource        Source `json:"wide_source"`
 	LeaseSource       Source `json:"lease_source"`
-	PassthroughSource Source `json:"through_source"`
+	PassthroughSource Source `json:"passthrough_source"`
 }
 
 // Mark is how a statement is known.

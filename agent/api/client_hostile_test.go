@@ -172,7 +172,7 @@ func TestPrintable(t *testing.T) {
 		case StatusPath:
 			fmt.Fprint(w, `{"format":"csig.status/v1","device":"a\u001b[2J","ports":[{"port":"p\n1","signals":[{"locator":"\u202e"}]}],"verdicts":[{"reason":"x\u0007"}]}`)
 		case FactsPath:
-			fmt.Fprint(w, `{"format":"csig.facts/v1","rules":{"match":"range","transaction":"table"},"update":{"level":"refused","reason":"\u001b]8;;http://x\u0007"},"wide":{"level":"full"},"strip":{"level":"full"},"lease":{"level":"full"},"through":{"level":"full"},"notes":["a\nb"]}`)
+			fmt.Fprint(w, `{"format":"csig.facts/v1","rules":{"match":"range","transaction":"table"},"update":{"level":"refused","reason":"\u001b]8;;http://x\u0007"},"wide":{"level":"full"},"strip":{"level":"full"},"lease":{"level":"full"},"passthrough":{"level":"full"},"notes":["a\nb"]}`)
 		case MTUPath:
 			fmt.Fprint(w, `{"format":"csig.mtu/v1","ports":[{"port":"p\u001b","mtu":1500}]}`)
 		case ConfigPath:

@@ -81,7 +81,7 @@ func TestFactsOfAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, word := range map[string]string{"match": `"match":"range"`, "transaction": `"transaction":"table"`, "level": `"level":"full"`, "depth": `"depths":[{"level":"full"`} {
+	for name, word := range map[string]string{"match": `"match":"range"`, "transaction": `"transaction":"table"`, "level": `"level":"full"`, "depth": `"tag_depths":[{"level":"full"`} {
 		i := strings.LastIndex(word, ":")
 		text := strings.Replace(string(good), word, word[:i]+`:"fuzzy"`, 1)
 		var f Facts

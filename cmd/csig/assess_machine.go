@@ -30,8 +30,8 @@ type machineResult struct {
 	Wide        vlanrules.Verdict      `json:"wide"`
 	Strip       vlanrules.Verdict      `json:"strip"` // in tcx
 	Lease       vlanrules.Verdict      `json:"lease"`
-	TagDepths   []vlanrules.Verdict    `json:"depths"` // of tags behind 0, 1, … VLAN tags
-	Setup       string                 `json:"setup"`  // what csig has there already
+	TagDepths   []vlanrules.Verdict    `json:"tag_depths"` // of tags behind 0, 1, … VLAN tags
+	Setup       string                 `json:"setup"`      // what csig has there already
 	Ports       []machinePort          `json:"ports"`
 	Readings    int                    `json:"readings"`
 	ReadP50NS   int64                  `json:"read_p50_ns"` // how long reading all counters takes

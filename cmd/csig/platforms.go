@@ -78,9 +78,9 @@ type platformResult struct {
 	Wide         vlanrules.Verdict   `json:"wide"`
 	Strip        vlanrules.Verdict   `json:"strip"`
 	Lease        vlanrules.Verdict   `json:"lease"`
-	Passthrough  vlanrules.Verdict   `json:"through"`
-	TagDepths    []vlanrules.Verdict `json:"depths"` // of tags behind 0, 1, 2 … VLAN tags
-	MTUHeadroom  int                 `json:"slack_bytes"`
+	Passthrough  vlanrules.Verdict   `json:"passthrough"`
+	TagDepths    []vlanrules.Verdict `json:"tag_depths"` // of tags behind 0, 1, 2 … VLAN tags
+	MTUHeadroom  int                 `json:"mtu_headroom_bytes"`
 	Rules        *vlanrules.Caps     `json:"rules,omitempty"`   // of a platform with a driver
 	Fencing      *fencing            `json:"fencing,omitempty"` // of one that csig-controller can drive
 	Notes        []string            `json:"notes"`

@@ -109,7 +109,7 @@ func TestFacts(t *testing.T) {
 			if f.Platform != name {
 				t.Errorf("the facts are of %q", f.Platform)
 			}
-			for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "through": f.Passthrough} {
+			for what, v := range map[string]vlanrules.Verdict{"update": f.Update, "wide": f.Wide, "strip": f.Strip, "lease": f.Lease, "passthrough": f.Passthrough} {
 				if (v.Level == vlanrules.Full) != (v.Reason == "") {
 					t.Errorf("%s: %s, reason %q", what, v.Level, v.Reason)
 				}

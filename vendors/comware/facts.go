@@ -93,7 +93,7 @@ func traits() vendors.Traits {
 // Offline is what is known without a device at hand.
 func Offline() vendors.Facts {
 	return vendors.Facts{
-		Platform: "comware", Rules: Rules(), Traits: traits(), Untried: untried,
+		Platform: "comware", Rules: Rules(), Traits: traits(), Unqualified: untried,
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried},
 		ConfigUpdates: &vendors.ConfigUpdates{
 			Interval: vendors.That(minInterval, assumed("no switch was measured; a change and its read-back are about 15 commands")),

@@ -90,7 +90,7 @@ func traits() vendors.Traits {
 // Offline is what is known without a device at hand.
 func Offline() vendors.Facts {
 	return vendors.Facts{
-		Platform: "eos", Rules: Rules(), Traits: traits(), Untried: untried,
+		Platform: "eos", Rules: Rules(), Traits: traits(), Unqualified: untried,
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + follow},
 		ConfigUpdates: &vendors.ConfigUpdates{
 			Interval: vendors.That(minInterval, assumed("no switch was measured; a change of one forwarding flow is about 60 commands")),

@@ -37,7 +37,7 @@ func facts() vendors.Facts {
 	return vendors.Facts{
 		Platform:    "sonic",
 		Rules:       Rules(),
-		Untried:     untried,
+		Unqualified: untried,
 		Update:      vlanrules.Verdict{Level: vlanrules.Degraded, Reason: untried + "; " + outerOnly},
 		Wide:        vendors.Refusal("wide tags pass through untouched: the ACL table's VLAN fields are those of a tag of 4 bytes"),
 		Strip:       vendors.Refusal(noStrip),

@@ -127,7 +127,7 @@ func (p *profile) facts() vendors.Facts {
 		lines, reason = sLines, reason+"; "+sGap
 	}
 	f := vendors.Facts{
-		Platform: p.name, Rules: Rules(), Traits: p.traits(), Untried: untried,
+		Platform: p.name, Rules: Rules(), Traits: p.traits(), Unqualified: untried,
 		Update: vlanrules.Verdict{Level: vlanrules.Degraded, Reason: reason},
 		ConfigUpdates: &vendors.ConfigUpdates{
 			Interval: vendors.That(minInterval, assumed("no switch was measured; a change and its reports are about 20 commands")),
