@@ -127,11 +127,8 @@ func (n *Network) make(id int32, from uint64, data int32) int32 {
 
 // telemetry is what a packet has for the telemetry that it asks for, of so many hops, in bytes.
 func (n *Network) telemetry(k *packet, hops int) int32 {
-	switch k.ask {
-	case cc.AskTelemetry:
+	if k.ask == cc.AskTelemetry || k.ask == cc.AskPower {
 		return n.perPath + n.perHop*int32(hops)
-	case cc.AskPower:
-		return powerBytes
 	}
 	return 0
 }

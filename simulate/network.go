@@ -97,8 +97,10 @@ type Network struct {
 	payload   int32
 	header    int32
 	ack       int32      // bytes of an ACK without telemetry
-	perHop    int32      // bytes of telemetry a hop
+	perHop    int32      // bytes of telemetry a hop, of packets that have it
 	perPath   int32      // and whatever the hops are
+	lean      bool       // some packets have none
+	returned  int32      // hops at most whose telemetry an ACK has
 	coarse    bool       // telemetry in the units of HPCC's public ns-3 code
 	pintT     int64      // ps over which PINT's utilisation is averaged
 	chance    *rand.Rand // of PINT
@@ -138,7 +140,7 @@ type tally struct{ sent, received, dropped uint64 }
 
 // newNetwork has packets of so many bytes of payload and of headers, and telemetry of perHop bytes for each hop.
 func newNetwork(payload, header, perHop int32, seed uint64) *Network {
-	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, free: none, mostHops: maxHops - 1, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
+	return &Network{payload: payload, header: header, ack: ackSize, perHop: perHop, returned: maxHops, free: none, mostHops: maxHops - 1, chance: stream(seed, streamPINT), marks: stream(seed, streamECN), placebo: stream(seed, streamTags)}
 }
 
 // addBack ends the path that begins at a place in route, and adds the way back over the same cables.

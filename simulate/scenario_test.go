@@ -46,6 +46,8 @@ func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		head + "switches: {queue: 1047}\n":                                                                               "s.yaml:3:19: scenario: switches: a packet of 1048 bytes does not fit it",
 		head + "switches: {queue: 1048}\npackets: {telemetry: ifa}\n":                                                    "s.yaml:3:19: scenario: switches: a packet of 1080 bytes does not fit it",
+		head + "switches: {queue: 1079}\npackets: {telemetry: ifa}\ncontrol: {telemetry: trip}\n":                        "s.yaml:3:19: scenario: switches: a packet of 1080 bytes does not fit it",
+		head + "switches: {queue: 1051}\ncontrol: {kind: hpcc-csig}\ncsig: {switches: [{kind: native}]}\n":               "s.yaml:3:19: scenario: switches: a packet of 1052 bytes does not fit it",
 		head + "switches: {buffer: 2k, alpha: 50}\n":                                                                     "s.yaml:3:20: scenario: switches: a packet of 1048 bytes does not fit what a queue of switch0 may have, 1000 bytes",
 		head + "switches: {pfc: true, buffer: 166k}\n":                                                                   "s.yaml:3:31: scenario: switches: ports of switch0 have 166384 bytes",
 		head + "control: {kind: timely, least: 101G}\n":                                                                  "s.yaml:3:32: scenario: control: the least rate of timely is 101G, and cables of hosts carry 100G: no flow would ever slow down",
@@ -61,7 +63,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		head + "switches: {queue: 1048}\n", head + "switches: {buffer: 2096, alpha: 50}\n", head + "switches: {pfc: true, buffer: 167k}\n", // as little as it takes
+		head + "switches: {queue: 1050}\npackets: {telemetry: ifa}\ncontrol: {kind: hpcc-pint}\n", head + "switches: {queue: 1048}\n", head + "switches: {buffer: 2096, alpha: 50}\n", head + "switches: {pfc: true, buffer: 167k}\n", // as little as it takes
 		far + "switches: {queue: 1M}\nrecovery: {timeout: 21ms}\n",
 	} {
 		if r := run(t, text+"flows: [{from: 0, to: 1, size: 100k}]\n"); r.Ended != 1 {
@@ -76,6 +78,10 @@ func TestDefaultTimeout(t *testing.T) {
 	const text = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1G, delay: 5ms}}\ncontrol: {kind: window, window: 1G}\nflows: [{from: 0-1, to: 3, size: 1M}, {from: 2, to: 3, size: 100k, at: 7ms}]\nswitches: {queue: 5M}\n"
 	if r := run(t, text); r.Timeouts != 0 || r.Ended != 3 {
 		t.Errorf("%d timeouts, %d flows ended", r.Timeouts, r.Ended)
+	}
+	// One host's cable is slow: behind another one's of the same switch.
+	if r := run(t, head[:len(head)-2]+", links: [{between: [host2, switch0], rate: 1M}]}\nswitches: {queue: 100k}\ncontrol: {kind: cubic}\nflows: [{from: 0, to: 1, size: 20k}, {from: 2, to: 3, size: 20k}]\n"); r.Timeouts != 0 {
+		t.Errorf("%d timeouts of a host with a slow cable", r.Timeouts)
 	}
 	// One that is given, and is too short for the queue, is said.
 	r := run(t, text+"recovery: {timeout: 21ms}\n")
@@ -170,6 +176,17 @@ func TestAlone(t *testing.T) {
 	}
 	if r := run(t, head+"packets: {telemetry: ifa}\n"+flows); r.Flows[0].Slowdown < 1 || r.Flows[0].Slowdown > 1.1 || r.Queue > 3*1080 {
 		t.Errorf("under HPCC++ the slowdown is %v, and the longest queue has %d bytes", r.Flows[0].Slowdown, r.Queue)
+	}
+	for _, control := range []string{"kind: hpcc", "kind: hpcc, roce: true", "kind: hpcc, telemetry: congested", "kind: hpcc-receiver", "kind: hpcc-rate", "kind: hpcc-pint", "kind: hpcc, telemetry: some, every: 10"} {
+		for _, telemetry := range []string{"ifa", "ns3"} {
+			one := head + "packets: {telemetry: " + telemetry + "}\ncontrol: {" + control + "}\n" + strings.Replace(flows, "2M", "1k", 1)
+			if r := run(t, one); r.Flows[0].Slowdown != 1 {
+				t.Errorf("%s, %s: the slowdown of one packet is %v", control, telemetry, r.Flows[0].Slowdown)
+			}
+		}
+	}
+	if r := run(t, head+"packets: {telemetry: ifa}\ncontrol: {kind: hpcc, telemetry: trip, eta: 100}\n"+flows); r.Flows[0].Slowdown < 1 || r.Flows[0].Slowdown > 1.01 {
+		t.Errorf("with telemetry once in a round trip the slowdown is %v", r.Flows[0].Slowdown)
 	}
 }
 

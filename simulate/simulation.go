@@ -26,10 +26,7 @@ func New(s *Scenario) (*Simulation, error) {
 	n := newNetwork(int32(s.Packets.Payload), int32(s.Packets.Header), 0, uint64(s.Seed))
 	n.ack = int32(s.Packets.Ack)
 	if contains("hpcc hpcc-receiver hpcc-rate hpcc-pint", s.Control.Kind) { // packets of the others have none
-		n.perHop = hopBytes[s.Packets.INT]
-		if s.Packets.INT == "ns3" {
-			n.perPath, n.coarse = ns3Bytes, true
-		}
+		n.addTelemetry(s)
 	}
 	m := &Simulation{scenario: s, network: n}
 	if err := m.build(); err != nil {
@@ -58,6 +55,28 @@ func New(s *Scenario) (*Simulation, error) {
 	n.mostPackets = s.packets()
 	n.patience = max(patience*min(m.rtt, maxTime/patience), 4*n.recovery.timeout<<maxDoubling)
 	return m, nil
+}
+
+// addTelemetry has packets have room for what the control reads.
+func (n *Network) addTelemetry(s *Scenario) {
+	c := &s.Control
+	n.coarse = s.Packets.INT == "ns3"
+	switch {
+	case c.Kind == "hpcc-pint":
+		n.perPath = powerBytes
+		return
+	case n.coarse:
+		n.perPath = ns3Bytes
+	default:
+		n.perHop = hopBytes[s.Packets.INT]
+	}
+	n.lean = c.Telemetry == "some" || c.Telemetry == "trip"
+	switch {
+	case c.Kind == "hpcc-receiver" || c.Telemetry == "congested":
+		n.returned = 0
+	case c.RoCE:
+		n.returned = 1
+	}
 }
 
 // patience is how many round trips may pass without any progress.
@@ -108,7 +127,7 @@ func (m *Simulation) build() error {
 		// What comes until the other end has paused is the headroom: of ns-3's three cables, or, where those are short, of two, the packet
 		// that the pause waits for, those that the other end and this one have begun, and frames; the shared buffer is what all ports leave.
 		cable := uint64(float64(l.rate) / 8 * float64(l.delay) / cc.Second)
-		full, _ := n.full(maxHops)
+		full := n.payload + n.header + n.perPath + n.perHop*(maxHops-1)
 		l.ingress.headroom = 2*cable + max(cable, 3*uint64(full+quantize.WideSize)+2*pfcFrame)
 		n.switches[l.into].used += l.ingress.headroom + pfcReserve
 	}
@@ -125,21 +144,27 @@ func (m *Simulation) build() error {
 // look finds the longest round trip of flows, and what can be no simulation of them.
 func (m *Simulation) look() error {
 	s, n := m.scenario, m.network
-	hops := make(map[[2]int32]int) // between racks, of which the time between two is known, too
+	type ends struct { // of racks, and of hosts with cables like these, of which the time between two is known, too
+		racks  [2]int32
+		rates  [2]uint64
+		delays [2]int64
+	}
+	hops := make(map[ends]int)
 	packet, fastest := int32(0), uint64(0)
 	n.mostHops = 0
 	s.flows(func(w wanted) {
-		pair := [2]int32{s.routes.rack[w.from], s.routes.rack[w.to]}
+		from, to := &n.links[s.routes.up[w.from]], &n.links[s.routes.up[w.to]]
+		pair := ends{[2]int32{from.into, to.into}, [2]uint64{from.rate, to.rate}, [2]int64{from.delay, to.delay}}
 		if hops[pair] == 0 {
 			path, _ := s.routes.route(nil, w.from, w.to, 0)
 			hops[pair] = len(path)
 			n.mostHops = max(n.mostHops, len(path)-1)
 			m.rtt = max(m.rtt, m.trip(w.from, w.to))
 		}
-		fastest = max(fastest, n.links[s.routes.up[w.from]].rate)
-		size := int32(min(w.size, uint64(s.Packets.Payload))) + n.header
-		if s.Control.Telemetry == "each" && s.Control.Kind != "hpcc-pint" {
-			size += n.perPath + n.perHop*int32(hops[pair]-1)
+		fastest = max(fastest, from.rate)
+		size := int32(min(w.size, uint64(s.Packets.Payload))) + n.header + n.perPath + n.perHop*int32(hops[pair]-1)
+		if n.csig != nil && s.Control.needsTags() {
+			size += n.tagBytes()
 		}
 		packet = max(packet, size)
 	})
@@ -211,8 +236,12 @@ func (m *Simulation) trip(from, to int32) (ps int64) {
 	return ps
 }
 
-// full is how many bytes a full packet has on a path of so many links, and the ACK of it.
+// full is how many bytes a full packet has on a path of so many links, and the ACK of it: those that each has.
 func (n *Network) full(links int) (data, ack int32) {
-	telemetry := n.perHop*int32(links-1) + n.perPath
-	return n.payload + n.header + telemetry, n.ack + telemetry
+	data, ack = n.payload+n.header, n.ack
+	if n.lean {
+		return data, ack
+	}
+	hops := int32(links - 1)
+	return data + n.perPath + n.perHop*hops, ack + n.perPath + n.perHop*min(hops, n.returned)
 }
