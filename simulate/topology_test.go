@@ -108,6 +108,11 @@ func TestTopologyFile(t *testing.T) {
 	if err := again.WriteTopology(&second); err != nil || second.String() != text.String() {
 		t.Errorf("it is another one when it is read, %v", err)
 	}
+	second.Reset()
+	down := scenario(t, topologyHead+"topology: {dumbbell: {hosts: 2, rate: 100G, delay: 1us}, links: [{between: [host3, switch1], down: true}]}")
+	if err := down.WriteTopology(&second); err != nil || second.String() != "6 2 4\n4 5\n0 4 100Gbps 1000ns 0.000000\n1 4 100Gbps 1000ns 0.000000\n2 5 100Gbps 1000ns 0.000000\n4 5 100Gbps 1000ns 0.000000\n" {
+		t.Errorf("with a cable that is down: %s, %v", second.String(), err)
+	}
 	for text, want := range map[string]string{
 		"":                                "f:1:1: the file ends before all that its first line promises",
 		"3 1":                             "f:1:1: it has 2 words, and 3 are needed",

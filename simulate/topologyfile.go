@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,11 +145,12 @@ func (f *topologyFile) delay(l topologyLine, i int) time.Duration {
 	return d
 }
 
-// WriteTopology writes the scenario's network in the format that file reads.
+// WriteTopology writes the scenario's network in the format that file reads, without cables that are down.
 func (s *Scenario) WriteTopology(w io.Writer) error {
 	g := s.Topology.graph
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %d %d\n", g.nodes(), len(g.names), len(g.cables))
+	cables := slices.DeleteFunc(slices.Clone(g.cables), func(c cable) bool { return c.down })
+	fmt.Fprintf(&b, "%d %d %d\n", g.nodes(), len(g.names), len(cables))
 	for i := range g.names {
 		if i > 0 {
 			b.WriteByte(' ')
@@ -156,8 +158,8 @@ func (s *Scenario) WriteTopology(w io.Writer) error {
 		fmt.Fprint(&b, g.hosts+i)
 	}
 	b.WriteByte('\n')
-	for i := range g.cables {
-		c := &g.cables[i]
+	for i := range cables {
+		c := &cables[i]
 		fmt.Fprintf(&b, "%d %d %sbps %dns 0.000000\n", c.a, c.b, inventory.FormatSpeed(c.rate), c.delay/1000)
 	}
 	_, err := io.WriteString(w, b.String())
