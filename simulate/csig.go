@@ -286,17 +286,20 @@ func (n *Network) writeRules(id int32) {
 	a.last = n.now
 }
 
-// unread is how many switches have measured nothing yet that a signal could be of.
+// unread is how many switches have measured nothing yet that a signal could be of, or have written none of it.
 func (n *Network) unread() (count int) {
+	idle := make([]bool, len(n.agents))
 	for i := range n.agents {
-		if a := &n.agents[i]; len(a.ports) > 0 && a.read == 0 {
-			count++
+		a := &n.agents[i]
+		idle[i] = len(a.ports) > 0 && a.written == 0 && n.csigPorts[a.ports[0]].kind == software
+	}
+	for i := range n.csigPorts {
+		if p := &n.csigPorts[i]; p.kind == native && p.at == 0 && n.now < p.end {
+			idle[n.links[i].of] = true
 		}
 	}
-	seen := none
-	for i := range n.csigPorts {
-		if p := &n.csigPorts[i]; p.kind == native && p.at == 0 && n.now < p.end && n.links[i].of != seen {
-			seen = n.links[i].of
+	for _, one := range idle {
+		if one {
 			count++
 		}
 	}

@@ -31,7 +31,7 @@ type Result struct {
 	Moves      uint64           `json:"moves"`                      // of flows to another path
 	Hosts      Utilisation      `json:"host_links"`                 // of switches' ports to hosts
 	Core       Utilisation      `json:"core_links"`                 // of ports between switches
-	Unread     int              `json:"switches_without_a_reading"` // whose first window is not over, or first reading not there: their signals are those of an idle network
+	Unread     int              `json:"switches_without_a_reading"` // whose first window is not over, or first reading not in force: their signals are those of an idle network
 	Jain       float64          `json:"jain"`                       // mean over samples with two flows or more
 	Unclaimed  float64          `json:"unclaimed"`                  // of a flow's path: what its fullest link had left, as a part of its rate; mean over flows and samples
 	Converged  float64          `json:"converged_ns"`

@@ -55,7 +55,7 @@ func (r *Result) WriteText(w io.Writer) error {
 		packets = fmt.Sprintf(" %d packets were dropped; %d timeouts;", r.Drops, r.Timeouts)
 	}
 	if r.Unread > 0 {
-		partial = fmt.Sprintf("Switches whose first interval was not over: %d. They told senders of an idle network: simulate for longer, or with a shorter interval.\n", r.Unread)
+		partial = fmt.Sprintf("Switches whose first interval was not over, or whose first rules were not written: %d. They told senders of an idle network: simulate for longer, or with a shorter interval.\n", r.Unread)
 	}
 	if r.Measured.Flows == 0 {
 		partial += "No flow that began within measure has ended: there are no slowdowns.\n"
