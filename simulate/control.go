@@ -263,6 +263,14 @@ type constant uint64
 
 func (c constant) On(_ *cc.Event, o *cc.Output) { o.Window = uint64(c) }
 
+// endless is a control that asks for what another one does, and never holds a flow back.
+type endless struct{ of cc.Control }
+
+func (c endless) On(e *cc.Event, o *cc.Output) {
+	c.of.On(e, o)
+	o.Window, o.Rate = 1<<40, 0
+}
+
 // tell has a flow's control know of n.event, of which the caller has set all but the time.
 func (n *Network) tell(id int32) {
 	f := &n.flows[id]

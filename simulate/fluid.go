@@ -37,8 +37,9 @@ func newFluid(m *Simulation) *fluid {
 }
 
 // fills is the part of a full link that flows under a control use.
-func (c *Control) fills() float64 {
-	if c.Kind == "hpcc" || c.Kind == "hpcc-receiver" || c.Kind == "hpcc-rate" || c.Kind == "hpcc-pint" || c.Kind == "hpcc-csig" {
+func (s *Scenario) fills() float64 {
+	c := &s.Control
+	if !s.endless && contains("hpcc hpcc-receiver hpcc-rate hpcc-pint hpcc-csig", c.Kind) {
 		return c.eta()
 	}
 	return 1
@@ -221,7 +222,7 @@ func (u *fluid) share() {
 	}
 	slices.Sort(u.links)
 	for _, l := range u.links {
-		u.room[l] = float64(n.links[l].rate) * u.m.scenario.Control.fills()
+		u.room[l] = float64(n.links[l].rate) * u.m.scenario.fills()
 	}
 	for len(u.open) > 0 {
 		level := math.Inf(1)

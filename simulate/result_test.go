@@ -195,6 +195,14 @@ func TestCheckControl(t *testing.T) {
 	if text, err := check(head + "flows: [{from: 0-2, to: 3, size: 1M}]\n"); err != nil || !strings.Contains(text, "with hpcc") {
 		t.Errorf("%s, %v", text, err)
 	}
+	for _, more := range []string{
+		"packets: {telemetry: ifa}\n", "packets: {telemetry: p4}\ncontrol: {kind: hpcc-receiver}\n", "packets: {telemetry: ns3}\ncontrol: {kind: hpcc, roce: true}\n", "control: {kind: hpcc-pint}\n",
+		"control: {kind: hpcc-csig}\ncsig: {switches: [{kind: native}]}\n",
+	} {
+		if said, err := check(head + "flows: [{from: 0, to: 3, size: 1k}]\n" + more); err == nil || !strings.Contains(err.Error(), " makes no difference") {
+			t.Errorf("%s: what packets carry is taken for a difference: %s, %v", more, said, err)
+		}
+	}
 	if _, err := check(head + "flows: [{from: 0, to: 3, size: 1k}]\n"); err == nil || !strings.Contains(err.Error(), "hpcc makes no difference") {
 		t.Errorf("%v", err)
 	}

@@ -42,9 +42,10 @@ type Scenario struct {
 	Measure   Measure    `key:"measure,flow" doc:"Which flows count in the statistics; all unless given."`
 	Seed      int        `key:"seed" range:"0 1000000000" default:"1" doc:"Of all that happens by chance."`
 
-	m      inventory.Mapping
-	routes *routes
-	most   uint64 // bytes that the simulation may take; 0: any
+	m       inventory.Mapping
+	routes  *routes
+	most    uint64 // bytes that the simulation may take; 0: any
+	endless bool   // flows have a window without end, whatever their control says
 }
 
 // Switches are what the ports of switches have.

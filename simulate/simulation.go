@@ -211,7 +211,11 @@ func (m *Simulation) add(f flow) int32 {
 	f.path, f.then = none, none
 	f.control = m.control(m.network.links[m.scenario.routes.up[f.from]].rate, f.to)
 	f.untagged = m.tagged != nil && m.tagged.Float64() >= m.network.csig.share
-	return m.network.addFlow(f)
+	id := m.network.addFlow(f)
+	if m.scenario.endless { // beside its receiver
+		m.network.flows[id].control = endless{f.control}
+	}
+	return id
 }
 
 // send has a flow send over the path that a key stands for.
