@@ -128,11 +128,11 @@ func runSimulation(cmd *cobra.Command, s *simulate.Scenario, o *simulateFlags) e
 	}
 	said, checked := "", error(nil)
 	if o.check && !res.Partial {
-		switch said, checked = simulate.CheckControl(cmd.Context(), s, res); {
-		case checked != nil && cmd.Context().Err() != nil: // the result is there all the same
+		switch said, checked = simulate.CheckControl(cmd.Context(), s, res); { // the result is there all the same
+		case checked != nil && cmd.Context().Err() != nil:
 			checked = fmt.Errorf("--check-control: not ended: %s", why(cmd.Context()))
 		case checked != nil:
-			return fmt.Errorf("--check-control: %w", checked)
+			checked = fmt.Errorf("--check-control: %w", checked)
 		}
 	}
 	if o.json {

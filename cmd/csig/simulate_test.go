@@ -43,6 +43,24 @@ func TestSimulateEndsEarly(t *testing.T) {
 	}
 }
 
+// TestSimulateWithoutDifference: where the control makes none the command fails, and what was simulated is printed.
+func TestSimulateWithoutDifference(t *testing.T) {
+	t.Parallel()
+	scenario := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(scenario, []byte("format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}}\nflows: [{from: 0, to: 2, size: 1k}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newSimulate()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs([]string{scenario, "--check-control"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "--check-control: hpcc makes no difference") || !strings.Contains(out.String(), "1 of 1 flows ended") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // TestSimulateProgress: a terminal has one line, which says how far it is and goes when it has ended; elsewhere there is none.
 func TestSimulateProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
