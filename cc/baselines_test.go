@@ -41,6 +41,12 @@ func TestDCTCP(t *testing.T) {
 	if d.On(&Event{Kind: TimedOut, Next: 60000}, &o); o.Window != 1000 {
 		t.Errorf("a timeout: %d", o.Window)
 	}
+	d = NewDCTCP(DefaultDCTCP(1000))
+	for range 2 {
+		if d.On(&Event{Kind: Lost, Next: 10000}, &o); o.Window != 5000 {
+			t.Errorf("the first packet is lost: %d", o.Window)
+		}
+	}
 }
 
 // TestDCTCPRate has the ns-3 form.

@@ -74,7 +74,7 @@ func (d *DCTCP) grow(acked float64) {
 
 // reduce is at most once in a window of data.
 func (d *DCTCP) reduce(e *Event, part float64) {
-	if e.Seq <= d.reduced {
+	if e.Seq <= d.reduced && d.reduced > 0 { // the first packet may be what is lost
 		return
 	}
 	d.W = max(d.W*(1-part), 2*d.MSS)
