@@ -105,7 +105,7 @@ func TestWhen(t *testing.T) {
 		h.On(&Event{Kind: Began}, &o)
 		for range n {
 			if o.Sent {
-				h.On(&Event{Kind: Sent}, &o)
+				h.On(&Event{Kind: Sent, Seq: 2}, &o)
 			}
 			text += string("-t"[o.Ask])
 		}
@@ -135,6 +135,10 @@ func TestWhen(t *testing.T) {
 	h.On(&Event{Kind: Lost}, &o)
 	if got := asks(h, 2); got != "t-" {
 		t.Errorf("it may be lost: %s", got)
+	}
+	h.On(&Event{Kind: Acked, Seq: 2}, &o)
+	if got := asks(h, 2); got != "t-" {
+		t.Errorf("its acknowledgement was lost: %s", got)
 	}
 	c.When = WhenCongested
 	h = NewHPCC(c)

@@ -111,6 +111,7 @@ type HPCC struct {
 	path     []Hop
 	packets  uint32 // sent since one had telemetry
 	asked    bool   // of WhenTrip: telemetry is on its way
+	behind   uint64 // the packet that has it
 	returned int64  // at the receiver: when telemetry was last returned
 	seen     []Hop  // at the receiver
 }
@@ -128,11 +129,13 @@ func (h *HPCC) On(e *Event, o *Output) {
 	case Began:
 		o.Ask, o.Sent = AskTelemetry, h.When == WhenSome || h.When == WhenTrip
 	case Sent:
-		o.Ask = h.ask()
+		o.Ask = h.ask(e.Seq)
 	case Acked:
 		if e.Path != nil {
-			h.asked = false
 			h.Ack(e.Seq, e.Next, e.Path)
+		}
+		if e.Path != nil || e.Seq >= h.behind { // or its own acknowledgement was lost
+			h.asked = false
 		}
 	case Lost, TimedOut: // the telemetry may be among what is lost
 		h.asked = false
@@ -140,13 +143,13 @@ func (h *HPCC) On(e *Event, o *Output) {
 	o.Window, o.Rate = h.Window(), h.Rate()
 }
 
-// ask is what the next packet is to bring back.
-func (h *HPCC) ask() Ask {
+// ask is what the packet that ends before seq is to bring back.
+func (h *HPCC) ask(seq uint64) Ask {
 	if h.When == WhenTrip {
 		if h.asked {
 			return AskNothing
 		}
-		h.asked = true
+		h.asked, h.behind = true, seq
 		return AskTelemetry
 	}
 	if h.packets++; h.packets < h.Every {
