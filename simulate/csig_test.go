@@ -55,7 +55,7 @@ func TestNativeSignal(t *testing.T) {
 		if !s.Valid || math.Abs(float64(s.Low)-26e9) > 0.5e9 || s.High != s.Low+1e6 || s.Age < 1 || s.Age > 101*us {
 			t.Errorf("signal %d: %+v", i, s)
 		}
-		if s.Locator != 2*4 {
+		if s.Locator != wideLocators+2*4 {
 			t.Errorf("it is of link %d", s.Locator)
 		}
 	}
@@ -69,6 +69,25 @@ func TestNativeSignal(t *testing.T) {
 	_, high := table.Range(table.Bucket(520_000)/4*4 + 3)
 	if s := c[1].got[len(c[1].got)-1]; s.Low != low || s.High != high {
 		t.Errorf("ABW/C by 8 buckets: %+v, want %d to %d", s, low, high)
+	}
+}
+
+// TestLocators: each port of a network with wide tags has its own, none of which says that nothing is known.
+func TestLocators(t *testing.T) {
+	t.Parallel()
+	m := simulation(t, "format: csig.scenario/v1\ntopology: {leaf_spine: {leaves: 8, spines: 8, hosts: 2, rate: 100G, delay: 1us}}\nflows: [{from: 0, to: 1, size: 1k}]\ncsig: {tag: wide, switches: [{kind: native}]}\n")
+	seen := make(map[uint16]bool)
+	for i := range m.network.csigPorts {
+		switch p := &m.network.csigPorts[i]; {
+		case p.kind != native:
+		case seen[p.lm] || p.lm == quantize.Draft00.LMNone() || p.lm == quantize.Draft00.LMStale():
+			t.Errorf("link %d has the locator %d", i, p.lm)
+		default:
+			seen[p.lm] = true
+		}
+	}
+	if len(seen) != 8*2+2*8*8 {
+		t.Errorf("%d ports", len(seen))
 	}
 }
 

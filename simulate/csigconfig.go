@@ -160,6 +160,9 @@ func (m *Simulation) addCSIG(c *CSIG) {
 	}
 }
 
+// wideLocators is the first one of wide tags: those below are compact ones, some of which mean more than a place.
+const wideLocators = 128
+
 // equip has a switch do what an entry says; its first window ends at a part of the interval.
 func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 	n := m.network
@@ -187,7 +190,7 @@ func (m *Simulation) equip(id int32, c *CSIGSwitches, part float64) {
 		p := &n.csigPorts[i]
 		*p = csigPort{kind: kind, lm: uint16(1 + i%120), interval: interval, end: first}
 		if n.csig.wide {
-			if p.lm = uint16(i); kind == software {
+			if p.lm = uint16(wideLocators + i%(1<<16-wideLocators)); kind == software {
 				p.kind = passes
 			}
 		}
