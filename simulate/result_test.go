@@ -161,6 +161,16 @@ func TestSeedsProgress(t *testing.T) {
 	}
 }
 
+// TestSeedsFail: what one seed cannot run is said once, and ends those behind it.
+func TestSeedsFail(t *testing.T) {
+	t.Parallel()
+	s := scenario(t, head+"flows: [{from: 0, to: 1, size: 1k}]\nmeasure: {from: 1ms}\n")
+	_, err := RunSeeds(t.Context(), s, 1000, func(int, int) {})
+	if err == nil || !strings.HasPrefix(err.Error(), "seed 1: s.yaml:4:10: ") || strings.Contains(err.Error(), "seed 2") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestPartialSeeds: what there is until it is ended.
 func TestPartialSeeds(t *testing.T) {
 	t.Parallel()

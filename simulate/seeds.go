@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 )
 
@@ -41,18 +42,19 @@ func (s *Scenario) WithSeed(seed int) (*Scenario, error) {
 }
 
 // RunSeeds runs a scenario with so many seeds, from its own on, as many at once as there are processors. Results are in the
-// order of the seeds, and the same on any number of processors.
+// order of the seeds, and the same on any number of processors. The first one that fails ends it.
 func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, all int)) (*Seeds, error) {
 	results, errs := make([]*Result, seeds), make([]error, seeds)
 	next := make(chan int)
 	var lock sync.Mutex
 	ended, seen := make([]int, seeds), make([]bool, seeds)
 	sum, flows, begun := 0, 0, 0
+	var failed atomic.Bool // of the seeds before a failed one all have begun: the first error is the same each time
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), seeds) {
 		wait.Go(func() {
 			for i := range next {
-				if ctx.Err() != nil {
+				if ctx.Err() != nil || failed.Load() {
 					continue
 				}
 				results[i], errs[i] = runSeed(ctx, s, s.Seed+i, func(done, all int) {
@@ -66,6 +68,9 @@ func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, 
 					ended[i] = done
 					progress(sum, flows*seeds/begun) // about: those that have not begun have as many on average
 				})
+				if errs[i] != nil {
+					failed.Store(true)
+				}
 			}
 		})
 	}
@@ -74,7 +79,12 @@ func RunSeeds(ctx context.Context, s *Scenario, seeds int, progress func(ended, 
 	}
 	close(next)
 	wait.Wait()
-	return summarize(results), errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return summarize(results), nil
 }
 
 func runSeed(ctx context.Context, s *Scenario, seed int, progress func(ended, all int)) (*Result, error) {
