@@ -17,6 +17,7 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/protocol/ofp"
+	"github.com/csig-agent/csig/protocol/secret"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -209,7 +210,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 	for _, ref := range []struct {
 		what string
 		from inventory.Secret
-		to   *counters.Secret
+		to   *secret.Text
 	}{{"community", s.Community, &cfg.Community}, {"auth key", s.Auth.Key, &cfg.AuthPassphrase}, {"priv key", s.Priv.Key, &cfg.PrivPassphrase}} {
 		if ref.from.IsZero() {
 			continue
@@ -218,7 +219,7 @@ func snmpConfig(ctx context.Context, dev *inventory.Device, every time.Duration)
 		if err != nil {
 			return cfg, fmt.Errorf("snmp %s: %w", ref.what, err)
 		}
-		*ref.to = counters.Secret(v)
+		*ref.to = secret.Text(v)
 	}
 	return cfg, nil
 }
@@ -230,9 +231,8 @@ func gnmiConfig(ctx context.Context, dev *inventory.Device) (gnmi.Config, error)
 	if g == nil {
 		g, _ = inventory.OwnKeys[*inventory.GNMI](dev)
 	}
-	cfg, err := all.GNMIConfig(ctx, dev, g)
-	cfg.Ports, cfg.Interval, cfg.Mode = dev.PortNames(), dev.Interval, gnmi.Mode(g.Mode)
-	return cfg, err
+	conn, err := all.GNMIConfig(ctx, dev, g)
+	return gnmi.Config{Config: conn, Ports: dev.PortNames(), Interval: dev.Interval, Mode: gnmi.Mode(g.Mode)}, err
 }
 
 // SourceDetails returns how a source reads, and its limitations, a sentence each.

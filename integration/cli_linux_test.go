@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"

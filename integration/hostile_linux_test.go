@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 	"github.com/csig-agent/csig/protocol/ssh/sshtest"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"

@@ -16,8 +16,8 @@ import (
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 )
 
 // runHere runs csig in this process.

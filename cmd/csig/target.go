@@ -17,6 +17,8 @@ import (
 	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/counters/snmp"
 	"github.com/csig-agent/csig/inventory"
+	client "github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 // What SNMPv3 can do, as snmpwalk's users write it.
@@ -176,7 +178,7 @@ func (s *seconds) Set(text string) error {
 }
 
 // secretOf is the secret that a flag has or names: env:NAME, file:PATH, or the secret itself.
-func secretOf(ctx context.Context, flag, text string) (counters.Secret, error) {
+func secretOf(ctx context.Context, flag, text string) (secret.Text, error) {
 	var from inventory.Secret
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
 		from.Env = name
@@ -184,13 +186,13 @@ func secretOf(ctx context.Context, flag, text string) (counters.Secret, error) {
 		from.File = path
 	}
 	if from.IsZero() {
-		return counters.Secret(text), nil
+		return secret.Text(text), nil
 	}
 	v, err := from.Resolve(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	return counters.Secret(v), nil
+	return secret.Text(v), nil
 }
 
 // warn says which secrets other users of this machine can read: the process list shows the
@@ -249,9 +251,9 @@ func (t *targetFlags) scan(ctx context.Context, target string) (*counters.Listin
 		if err != nil {
 			return nil, err
 		}
-		cfg := gnmi.ScanConfig{Encoding: t.encoding, Origin: t.origin, Config: gnmi.Config{
+		cfg := gnmi.ScanConfig{Encoding: t.encoding, Origin: t.origin, Config: client.Config{
 			Device: target, Address: net.JoinHostPort(host, strconv.Itoa(int(port))), Plaintext: t.insecure, Username: t.user, Target: t.target, Timeout: t.timeout,
-			TLS: gnmi.TLS{CAFile: t.ca, CertFile: t.cert, KeyFile: t.key, ServerName: t.name, SkipVerify: t.skipVerify},
+			TLS: client.TLS{CAFile: t.ca, CertFile: t.cert, KeyFile: t.key, ServerName: t.name, SkipVerify: t.skipVerify},
 		}}
 		if cfg.Password, err = secretOf(ctx, "-p", t.password); err != nil {
 			return nil, err
@@ -268,7 +270,7 @@ func (t *targetFlags) scan(ctx context.Context, target string) (*counters.Listin
 	}
 	for _, s := range []struct {
 		flag, text string
-		to         *counters.Secret
+		to         *secret.Text
 	}{{"-c", t.community, &cfg.Community}, {"-A", t.authPass, &cfg.AuthPassphrase}, {"-X", t.privPass, &cfg.PrivPassphrase}} {
 		if *s.to, err = secretOf(ctx, s.flag, s.text); err != nil {
 			return nil, err

@@ -11,7 +11,8 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi"
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+	client "github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -30,8 +31,8 @@ func testHostileTargetsDelayNoOther(t *testing.T) {
 		target.ServeOn(t, l, ports...)
 		cfg.Devices = append(cfg.Devices, Device{Name: name, Open: func(context.Context) (counters.Source, error) {
 			return gnmi.New(gnmi.Config{
-				Device: name, Address: l.Addr().String(), Dial: l.DialContext, Ports: ports, Plaintext: true,
-				Interval: time.Second, Timeout: time.Second, MaxBackoff: time.Second,
+				Config: client.Config{Device: name, Address: l.Addr().String(), Dial: l.DialContext, Plaintext: true, Timeout: time.Second, MaxBackoff: time.Second},
+				Ports:  ports, Interval: time.Second,
 			})
 		}})
 	}

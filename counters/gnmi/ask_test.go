@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -49,7 +50,7 @@ func TestSilentPortOfATargetWithoutGet(t *testing.T) {
 				}
 			}
 		}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: 20 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1", "e2"}, Interval: 20 * time.Millisecond})
 		begun := read(t, s)[0].At
 		s.mu.Lock()
 		still := s.ports[0].still
@@ -105,9 +106,9 @@ func TestReadingOfATargetThatRefusesSlowly(t *testing.T) {
 			}
 			return status.Error(codes.InvalidArgument, "not this")
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: 20 * time.Millisecond, Timeout: time.Second})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Timeout: time.Second}, Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
 		_, err := s.Read(context.Background(), nil)
-		if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "no answer in "+s.patience().String()) {
+		if !errors.Is(err, gnmi.ErrNoAnswer) || !strings.Contains(err.Error(), "no answer in "+s.patience().String()) {
 			t.Errorf("%v, want no answer in %v", err, s.patience())
 		}
 	})
@@ -120,8 +121,8 @@ func TestMembersOfAHostileTarget(t *testing.T) {
 			<-stream.Context().Done()
 			return nil
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Timeout: 100 * time.Millisecond})
-		if _, err := s.Members(context.Background()); !errors.Is(err, ErrNoAnswer) {
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Timeout: 100 * time.Millisecond}, Ports: []string{"e1"}})
+		if _, err := s.Members(context.Background()); !errors.Is(err, gnmi.ErrNoAnswer) {
 			t.Errorf("%v, want no answer", err)
 		}
 		m := membership{}
@@ -136,7 +137,7 @@ func TestMembersOfAHostileTarget(t *testing.T) {
 // panics is a sink that fails.
 type panics struct{ membership }
 
-func (panics) update(string, leafID, *value) { panic("on purpose") }
+func (panics) update(string, leafID, *gnmi.Value) { panic("on purpose") }
 
 func TestMessageOnWhichWeFail(t *testing.T) {
 	t.Parallel()
@@ -145,45 +146,6 @@ func TestMessageOnWhichWeFail(t *testing.T) {
 	b.take(leafNote(b.clock(), "e1", outOctets, 5))
 	if info := b.s.Info(); info.Invalid != 1 || !strings.Contains(info.LastInvalid, "please report it: on purpose") {
 		t.Errorf("%+v", info)
-	}
-}
-
-func TestThrottle(t *testing.T) {
-	t.Parallel()
-	limit, now := throttle{rate: 100}, time.Unix(1000, 0)
-	for _, step := range []struct {
-		after time.Duration
-		n     int
-		want  time.Duration
-	}{
-		{0, 200, 0},                   // two seconds' worth at once
-		{0, 50, time.Second / 2},      // and no more
-		{time.Second, 50, 0},          // what was used up comes back
-		{time.Hour, 300, time.Second}, // but not more than that
-	} {
-		now = now.Add(step.after)
-		if wait := max(limit.take(int64(step.n), now), 0); wait != step.want {
-			t.Errorf("%d after %v: wait %v, want %v", step.n, step.after, wait, step.want)
-		}
-	}
-}
-
-// A large message is refused where values are nested deeper than any model has them.
-func TestMessageOfNestedValues(t *testing.T) {
-	t.Parallel()
-	for depth, want := range map[int]bool{20: true, 40: false} {
-		value := &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: strings.Repeat("x", scanFrom)}}
-		for range depth {
-			value = &pb.TypedValue{Value: &pb.TypedValue_LeaflistVal{LeaflistVal: &pb.ScalarArray{Element: []*pb.TypedValue{value}}}}
-		}
-		codec, msg := newCodec(), new(pb.Notification)
-		data, err := codec.Marshal(&pb.Notification{Update: []*pb.Update{{Val: value}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = codec.Unmarshal(data, msg); (err == nil) != want || want && len(msg.Update) != 1 {
-			t.Errorf("%d leaf-lists in each other: %v", depth, err)
-		}
 	}
 }
 
@@ -197,7 +159,7 @@ func TestTargetThatSendsNothingWanted(t *testing.T) {
 			}
 			l := memnet.Listen(address)
 			target.ServeOn(t, l, "e1")
-			s := open(t, Config{Dial: l.DialContext, Ports: []string{"e1"}, Timeout: time.Second, Interval: 10 * time.Millisecond})
+			s := open(t, Config{Config: gnmi.Config{Dial: l.DialContext, Timeout: time.Second}, Ports: []string{"e1"}, Interval: 10 * time.Millisecond})
 			samples, err := s.Read(context.Background(), nil)
 			if len(samples) != 0 || !errors.Is(err, ErrSilent) {
 				t.Errorf("%+v, %v; want ErrSilent", samples, err)

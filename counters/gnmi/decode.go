@@ -8,13 +8,15 @@ import (
 	"io"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // sink takes what a decoder finds in a notification.
 type sink interface {
 	// update takes the value of a leaf of an interface; v is only valid during
 	// the call.
-	update(port string, l leafID, v *value)
+	update(port string, l leafID, v *gnmi.Value)
 	// remove says that of n and all below it only that is left which the same
 	// notification updated; port "" means all ports. It comes after the updates.
 	remove(port string, n *node)
@@ -29,7 +31,7 @@ type sink interface {
 type decoder struct {
 	target string // the only target to listen to; "" is any
 	sink   sink
-	val    value
+	val    gnmi.Value
 }
 
 // errNotOurs is a path that leads to nothing that this package looks at.
@@ -87,7 +89,7 @@ func (d *decoder) locate(prefix, path *pb.Path) (place, error) {
 			return at, errors.New("the target sends paths as strings, which gNMI gave up with version 0.4")
 		}
 		for _, e := range p.GetElem() {
-			next := at.node.child(bare(e.GetName()))
+			next := at.node.child(gnmi.Bare(e.GetName()))
 			if next == nil {
 				return at, errNotOurs
 			}
@@ -110,11 +112,11 @@ func (d *decoder) locate(prefix, path *pb.Path) (place, error) {
 
 // value hands on what an update says about the place at.
 func (d *decoder) value(at place, tv *pb.TypedValue) {
-	if d.val.read(tv) {
+	if d.val.Read(tv) {
 		switch {
 		case at.node.leaf == noLeaf:
-			if d.val.kind != otherValue || d.val.text != "no value" {
-				d.sink.damaged(at.port, fmt.Errorf("%s: %w: %s where a tree is due", at.node.name, errWrongType, d.val.describe()))
+			if d.val.Kind != gnmi.Other || d.val.Text != "no value" {
+				d.sink.damaged(at.port, fmt.Errorf("%s: %w: %s where a tree is due", at.node.name, gnmi.ErrType, d.val.Describe()))
 			}
 		case at.port == "":
 			d.sink.damaged("", fmt.Errorf("%s: an update of no particular interface", at.node.leaf))
@@ -153,9 +155,9 @@ func (d *decoder) json(js json.RawMessage, at place) error {
 	case at.node.list && js[0] == '[':
 		return d.jsonList(js, at)
 	case at.node.list && at.port == "":
-		return fmt.Errorf("%s: %w: want a list", at.node.name, errWrongType)
+		return fmt.Errorf("%s: %w: want a list", at.node.name, gnmi.ErrType)
 	case js[0] != '{':
-		return fmt.Errorf("%s: %w: want an object", at.node.name, errWrongType)
+		return fmt.Errorf("%s: %w: want an object", at.node.name, gnmi.ErrType)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(js, &object); err != nil {
@@ -166,7 +168,7 @@ func (d *decoder) json(js json.RawMessage, at place) error {
 
 func (d *decoder) jsonObject(object map[string]json.RawMessage, at place) error {
 	for key, js := range object {
-		if next := at.node.child(bare(key)); next != nil {
+		if next := at.node.child(gnmi.Bare(key)); next != nil {
 			if err := d.json(js, place{next, at.port}); err != nil {
 				return err
 			}
@@ -203,18 +205,18 @@ func (d *decoder) jsonLeaf(js json.RawMessage, at place) error {
 	if at.port == "" {
 		return fmt.Errorf("%s outside of any interface", at.node.leaf)
 	}
-	d.val = value{}
-	if !d.val.readJSON(js) {
-		d.val.text = "an object"
+	d.val = gnmi.Value{}
+	if !d.val.ReadJSON(js) {
+		d.val.Text = "an object"
 		if js[0] == '[' {
 			var list []any
 			if err := json.Unmarshal(js, &list); err != nil {
 				return err
 			}
-			d.val.kind = listValue
+			d.val.Kind = gnmi.List
 			for _, e := range list {
 				if text, ok := e.(string); ok {
-					d.val.list = append(d.val.list, text)
+					d.val.List = append(d.val.List, text)
 				}
 			}
 		}

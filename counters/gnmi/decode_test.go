@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // record is a sink that keeps what it gets.
@@ -25,7 +26,7 @@ type record struct {
 	damage  []error
 }
 
-func (h *record) update(port string, l leafID, v *value) {
+func (h *record) update(port string, l leafID, v *gnmi.Value) {
 	if h.leaves == nil {
 		h.leaves = make(map[string]map[leafID]string)
 	}
@@ -34,9 +35,9 @@ func (h *record) update(port string, l leafID, v *value) {
 	}
 	switch {
 	case l == aggregateID:
-		h.leaves[port][l] = v.text
+		h.leaves[port][l] = v.Text
 	case l == member:
-		h.leaves[port][l] = strings.Join(v.list, " ")
+		h.leaves[port][l] = strings.Join(v.List, " ")
 	default:
 		n, err := l.number(v)
 		if err != nil {
@@ -352,7 +353,7 @@ func TestJSONTrees(t *testing.T) {
 		{"trailing rubbish", "e1", `{"state":{"counters":{"out-octets":"7"}}} x`, "7", "invalid"},
 		{"two values", "e1", `{"state":{"counters":{"out-octets":"7"}}} {}`, "7", "more than one"},
 		{"cut off", "e1", `{"state":{"counters":{"out-octets":"7"`, "", "EOF"},
-		{"nested", "e1", strings.Repeat(`{"x":`, maxDepth) + `1` + strings.Repeat(`}`, maxDepth), "", ""},
+		{"nested", "e1", strings.Repeat(`{"x":`, 64) + `1` + strings.Repeat(`}`, 64), "", ""},
 		{"deep", "e1", strings.Repeat(`{"x":`, 20000) + `1` + strings.Repeat(`}`, 20000), "", "depth"},
 		{"too deep for an entry", "", `{"interface":[` + strings.Repeat(`[`, 20000) + strings.Repeat(`]`, 20000) + `]}`, "", "depth"},
 		{"an entry that is null", "", `{"interface":[null]}`, "", "without a name"},

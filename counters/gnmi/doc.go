@@ -43,7 +43,7 @@
 // # What a target can make us do
 //
 // A reading ends by itself. Bytes and work a second, the size of a message, the parts of it and
-// the depth of JSON are bounded (limits.go), and the target's texts are made fit
+// the depth of JSON are bounded (limits.go of protocol/gnmi), and the target's texts are made fit
 // to print where they enter.
 //
 // # Octets, and what a packet costs beyond them

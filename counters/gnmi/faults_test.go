@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -60,7 +61,7 @@ func TestDroppedStream(t *testing.T) {
 				}
 				return hold(stream)
 			}}
-			s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+			s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1"}, Interval: unhurried})
 			var epoch uint64
 			until(t, s, "the fourth stream brings its sample", func(got []counters.Sample, err error) bool {
 				// What a stream brought remains true while the next is opened.
@@ -89,11 +90,11 @@ func TestTargetThatGoesAwayAndComesBack(t *testing.T) {
 		d.send("e1", 1000, 1)
 		g := serveOn(t, at.Load(), d)
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return at.Load().Dial(ctx) }
-		s := open(t, Config{Device: "leaf1", Dial: dial, Ports: []string{"e1"}, MaxBackoff: 50 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Device: "leaf1", Dial: dial, MaxBackoff: 50 * time.Millisecond}, Ports: []string{"e1"}})
 		read(t, s)
 		g.Stop()
 		until(t, s, "its absence shows", func(_ []counters.Sample, err error) bool {
-			if err != nil && (!errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
+			if err != nil && (!errors.Is(err, gnmi.ErrNoAnswer) && !errors.Is(err, ErrStream) || !strings.Contains(err.Error(), "leaf1")) {
 				t.Errorf("error %v, want ErrNoAnswer of leaf1", err)
 			}
 			return err != nil
@@ -113,11 +114,11 @@ func TestUnreachable(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	s := open(t, Config{Device: "leaf1", Address: address, Ports: []string{"e1"}})
+	s := open(t, Config{Config: gnmi.Config{Device: "leaf1", Address: address}, Ports: []string{"e1"}})
 	for range 3 {
 		begin := time.Now()
 		_, err := tryRead(s)
-		if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "gNMI is enabled") {
+		if !errors.Is(err, gnmi.ErrNoAnswer) || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "gNMI is enabled") {
 			t.Errorf("error %v, want ErrNoAnswer, what the kernel said and the next step", err)
 		}
 		if took := time.Since(begin); took > patience/2 {
@@ -131,11 +132,11 @@ func TestMuteTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, plain := range []bool{true, false} {
 			l := memnet.Listen(address) // where nobody accepts
-			cfg := Config{Dial: l.DialContext, Ports: []string{"e1"}, Timeout: 100 * time.Millisecond}
+			cfg := Config{Config: gnmi.Config{Dial: l.DialContext, Timeout: 100 * time.Millisecond}, Ports: []string{"e1"}}
 			if !plain {
 				cfg.TLS.SkipVerify = true
 			}
-			if _, err := tryRead(open(t, cfg)); !errors.Is(err, ErrNoAnswer) {
+			if _, err := tryRead(open(t, cfg)); !errors.Is(err, gnmi.ErrNoAnswer) {
 				t.Errorf("plain %t: %v, want ErrNoAnswer", plain, err)
 			}
 		}
@@ -145,8 +146,8 @@ func TestMuteTarget(t *testing.T) {
 func TestTargetThatAcceptsAndSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &script{encodings: onlyProto, subscribe: func(_ *pb.SubscriptionList, stream pb.GNMI_SubscribeServer) error { return hold(stream) }}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Timeout: time.Second})
-		if _, err := tryRead(s); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Timeout: time.Second}, Ports: []string{"e1"}})
+		if _, err := tryRead(s); !errors.Is(err, gnmi.ErrNoAnswer) || !strings.Contains(err.Error(), "nothing came in 1s") {
 			t.Errorf("error %v, want ErrNoAnswer after the timeout", err)
 		}
 	})
@@ -163,7 +164,7 @@ func TestStuckStream(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, silence: 100 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1"}, silence: 100 * time.Millisecond})
 		until(t, s, "another stream brings its sample", octets(2000))
 		if e := s.Info().LastError; !strings.Contains(e, "100ms") {
 			t.Errorf("last error %q", e)
@@ -184,7 +185,7 @@ func TestLateSync(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1", "e2"}, Interval: unhurried})
 		// Before it, it is unknown whether there is an e2.
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -204,9 +205,9 @@ func TestSyncThatNeverComes(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: time.Second, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Timeout: time.Second}, Ports: []string{"e1", "e2"}, Interval: unhurried})
 		got := read(t, s)
-		if got[0].Octets != 1000 || !errors.Is(got[1].Err, ErrMissing) {
+		if got[0].Octets != 1000 || !errors.Is(got[1].Err, gnmi.ErrMissing) {
 			t.Errorf("after the timeout: %+v", got)
 		}
 	})
@@ -228,7 +229,7 @@ func TestEarlySync(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1"}, Interval: unhurried})
 		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 			t.Errorf("first sample %+v", got)
 		}
@@ -247,11 +248,11 @@ func TestHugeMessage(t *testing.T) {
 			return hold(stream)
 		}}
 		dial := serve(t, srv)
-		if got := read(t, open(t, Config{Dial: dial, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
+		if got := read(t, open(t, Config{Config: gnmi.Config{Dial: dial}, Ports: []string{"e1"}, Interval: unhurried}))[0]; got.Err != nil || got.Octets != 1000 {
 			t.Errorf("below the limit: %+v", got)
 		}
-		_, err := tryRead(open(t, Config{Dial: dial, Ports: []string{"e1"}, maxMessage: 1 << 20}))
-		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
+		_, err := tryRead(open(t, Config{Config: gnmi.Config{Dial: dial, MaxMessage: 1 << 20}, Ports: []string{"e1"}}))
+		if !errors.Is(err, gnmi.ErrTooLarge) || !strings.Contains(err.Error(), "larger messages") {
 			t.Errorf("above the limit: %v, want ErrTooLarge and what to do", err)
 		}
 	})
@@ -264,8 +265,8 @@ func TestLogin(t *testing.T) {
 		attempts = new(atomic.Int64)
 		srv := &guarded{device: newDevice(t, "e1"), attempts: attempts}
 		return attempts, Config{
-			Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, false)), Ports: []string{"e1"},
-			TLS: TLS{CAFile: ca.file}, Username: "csig", Password: "hush",
+			Config: gnmi.Config{Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, false)), TLS: gnmi.TLS{CAFile: ca.file}, Username: "csig", Password: "hush"},
+			Ports:  []string{"e1"},
 		}
 	}
 	bubble(t, "right", func(t *testing.T) {
@@ -282,7 +283,7 @@ func TestLogin(t *testing.T) {
 			s := open(t, cfg)
 			for range 5 {
 				_, err := tryRead(s)
-				if !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "device leaf1") || !strings.Contains(err.Error(), "compare username") {
+				if !errors.Is(err, gnmi.ErrCredentials) || !strings.Contains(err.Error(), "device leaf1") || !strings.Contains(err.Error(), "compare username") {
 					t.Fatalf("error %v, want ErrCredentials of leaf1 and what to do", err)
 				}
 				if strings.Contains(err.Error(), "Hush") {
@@ -293,21 +294,21 @@ func TestLogin(t *testing.T) {
 				if n := attempts.Load(); n != want {
 					t.Errorf("%d attempts, want %d until MaxBackoff has passed: accounts get locked", n, want)
 				}
-				time.Sleep(defaultMaxBackoff * 5 / 4) // one by now, and two are further apart than half of it
+				time.Sleep(s.cfg.MaxBackoff * 5 / 4) // one by now, and two are further apart than half of it
 			}
 		})
 	}
 	bubble(t, "not over plaintext by accident", func(t *testing.T) {
 		// What protects the password is that TLS is the default.
 		s, err := New(Config{
-			Address: address, Dial: serve(t, newDevice(t, "e1")), Ports: []string{"e1"}, Username: "csig", Password: "hush",
-			Backoff: time.Hour, MaxBackoff: time.Hour,
+			Config: gnmi.Config{Address: address, Dial: serve(t, newDevice(t, "e1")), Username: "csig", Password: "hush", Backoff: time.Hour, MaxBackoff: time.Hour},
+			Ports:  []string{"e1"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := tryRead(s); !errors.Is(err, ErrCertificate) {
+		if _, err := tryRead(s); !errors.Is(err, gnmi.ErrCertificate) {
 			t.Errorf("error %v, want ErrCertificate from a target without TLS", err)
 		}
 	})
@@ -359,22 +360,22 @@ func testCertificates(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		server grpc.ServerOption
-		tls    TLS
+		tls    gnmi.TLS
 		want   error  // nil: it works
 		as     any    // what errors.As finds
 		text   string // in the error
 	}{
-		{"verified", ca.server(good, goodKey, false), TLS{CAFile: ca.file}, nil, nil, ""},
-		{"with another name", ca.server(named, namedKey, false), TLS{CAFile: ca.file, ServerName: "leaf1.example.net"}, nil, nil, ""},
-		{"not verified", ca.server(expired, expiredKey, false), TLS{SkipVerify: true}, nil, nil, ""},
-		{"mutual", ca.server(good, goodKey, true), TLS{CAFile: ca.file, CertFile: client, KeyFile: clientKey}, nil, nil, ""},
-		{"expired", ca.server(expired, expiredKey, false), TLS{CAFile: ca.file}, ErrCertificate, new(x509.CertificateInvalidError), "expired"},
-		{"of another authority", ca.server(good, goodKey, false), TLS{CAFile: other.file}, ErrCertificate, new(x509.UnknownAuthorityError), "unknown authority"},
-		{"of the wrong name", ca.server(named, namedKey, false), TLS{CAFile: ca.file}, ErrCertificate, new(x509.HostnameError), "127.0.0.1"},
-		{"mutual without ours", ca.server(good, goodKey, true), TLS{CAFile: ca.file}, ErrCertificate, nil, "certificate required"},
-		{"mutual with an expired one", ca.server(good, goodKey, true), TLS{CAFile: ca.file, CertFile: oldClient, KeyFile: oldClientKey}, ErrCertificate, nil, "expired"},
+		{"verified", ca.server(good, goodKey, false), gnmi.TLS{CAFile: ca.file}, nil, nil, ""},
+		{"with another name", ca.server(named, namedKey, false), gnmi.TLS{CAFile: ca.file, ServerName: "leaf1.example.net"}, nil, nil, ""},
+		{"not verified", ca.server(expired, expiredKey, false), gnmi.TLS{SkipVerify: true}, nil, nil, ""},
+		{"mutual", ca.server(good, goodKey, true), gnmi.TLS{CAFile: ca.file, CertFile: client, KeyFile: clientKey}, nil, nil, ""},
+		{"expired", ca.server(expired, expiredKey, false), gnmi.TLS{CAFile: ca.file}, gnmi.ErrCertificate, new(x509.CertificateInvalidError), "expired"},
+		{"of another authority", ca.server(good, goodKey, false), gnmi.TLS{CAFile: other.file}, gnmi.ErrCertificate, new(x509.UnknownAuthorityError), "unknown authority"},
+		{"of the wrong name", ca.server(named, namedKey, false), gnmi.TLS{CAFile: ca.file}, gnmi.ErrCertificate, new(x509.HostnameError), "127.0.0.1"},
+		{"mutual without ours", ca.server(good, goodKey, true), gnmi.TLS{CAFile: ca.file}, gnmi.ErrCertificate, nil, "certificate required"},
+		{"mutual with an expired one", ca.server(good, goodKey, true), gnmi.TLS{CAFile: ca.file, CertFile: oldClient, KeyFile: oldClientKey}, gnmi.ErrCertificate, nil, "expired"},
 	} {
-		s := open(t, Config{Dial: serve(t, newDevice(t, "e1"), tt.server), Ports: []string{"e1"}, TLS: tt.tls})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, newDevice(t, "e1"), tt.server), TLS: tt.tls}, Ports: []string{"e1"}})
 		if tt.want == nil {
 			if _, err := tryRead(s); err != nil {
 				t.Errorf("%s: %v", tt.name, err)
@@ -392,14 +393,14 @@ func testCertificates(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		tls  TLS
+		tls  gnmi.TLS
 		text string
 	}{
-		{"no such CA file", TLS{CAFile: "nowhere.pem"}, "nowhere.pem"},
-		{"a CA file without certificates", TLS{CAFile: goodKey}, "no certificate in it"},
-		{"key of another certificate", TLS{CertFile: client, KeyFile: goodKey}, "client certificate"},
+		{"no such CA file", gnmi.TLS{CAFile: "nowhere.pem"}, "nowhere.pem"},
+		{"a CA file without certificates", gnmi.TLS{CAFile: goodKey}, "no certificate in it"},
+		{"key of another certificate", gnmi.TLS{CertFile: client, KeyFile: goodKey}, "client certificate"},
 	} {
-		if _, err := New(Config{Address: address, Ports: []string{"e1"}, TLS: tt.tls}); err == nil || !strings.Contains(err.Error(), tt.text) {
+		if _, err := New(Config{Config: gnmi.Config{Address: address, TLS: tt.tls}, Ports: []string{"e1"}}); err == nil || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.text)
 		}
 	}
@@ -422,7 +423,7 @@ func TestDamagedNotifications(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1"}, Interval: unhurried})
 		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 			t.Errorf("sample %+v", got)
 		}
@@ -445,7 +446,7 @@ func TestTargetName(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Target: "leaf1"}, Ports: []string{"e1"}, Interval: unhurried})
 		if got := read(t, s)[0]; got.Err != nil || got.Octets != 1000 {
 			t.Errorf("sample %+v, want that of leaf1", got)
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
@@ -24,13 +25,13 @@ func heap() uint64 {
 func hostile(t *testing.T, f func(t *testing.T, target gnmitest.Target, cfg Config)) {
 	for _, target := range gnmitest.Hostile() {
 		if target.Flood {
-			t.Run(target.Name, func(t *testing.T) { f(t, target, Config{Address: target.Serve(t, "e1", "e2")}) })
+			t.Run(target.Name, func(t *testing.T) { f(t, target, Config{Config: gnmi.Config{Address: target.Serve(t, "e1", "e2")}}) })
 			continue
 		}
 		bubble(t, target.Name, func(t *testing.T) {
 			l := memnet.Listen(address)
 			target.ServeOn(t, l, "e1", "e2")
-			f(t, target, Config{Address: address, Dial: l.DialContext})
+			f(t, target, Config{Config: gnmi.Config{Address: address, Dial: l.DialContext}})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
@@ -29,7 +30,7 @@ func (s *Source) take(n *pb.Notification, now time.Time) {
 }
 
 // update is sink's.
-func (in *intake) update(name string, id leafID, v *value) {
+func (in *intake) update(name string, id leafID, v *gnmi.Value) {
 	s := (*Source)(in)
 	i, ours := s.byName[name]
 	if !ours || id >= kept {
@@ -107,7 +108,7 @@ func (in *intake) remove(name string, n *node) {
 func (in *intake) damaged(name string, err error) {
 	s := (*Source)(in)
 	s.info.Invalid++
-	err = untrusted.ErrorOf(err, maxText)
+	err = untrusted.ErrorOf(err, gnmi.MaxText)
 	if i, ours := s.byName[name]; ours {
 		s.ports[i].damage = err
 	} else if name == "" {

@@ -11,6 +11,7 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters/refreshtest"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // stamping is a target that samples its ports in a period of their own, and stamps what it sends.
@@ -122,7 +123,7 @@ func testJudged(t *testing.T) {
 		for _, k := range d.truth {
 			truth = append(truth, k)
 		}
-		src := open(t, Config{Ports: d.ports, Interval: time.Second, Dial: serve(t, &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: d.serve})})
+		src := open(t, Config{Config: gnmi.Config{Dial: serve(t, &script{encodings: []pb.Encoding{pb.Encoding_PROTO}, subscribe: d.serve})}, Ports: d.ports, Interval: time.Second})
 		judged = append(judged, &refreshtest.Real{Name: test.name, Source: src, Every: time.Second, Speed: refreshtest.Speed, Ports: d.ports, Truth: truth, Behind: d.behind})
 	}
 	refreshtest.Begin(ctx, t, judged)()

@@ -1,12 +1,12 @@
 package gnmi
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // leafID is one of the leaves of an interface that this package looks at.
@@ -108,44 +108,33 @@ func (n *node) under(l leafID) bool {
 	return false
 }
 
-// bare returns a YANG name without its module.
-func bare(name string) string {
-	if i := strings.LastIndexByte(name, ':'); i >= 0 {
-		return name[i+1:]
-	}
-	return name
-}
-
-// errWrongType is in the error of a value that the model does not allow.
-var errWrongType = errors.New("value of the wrong type")
-
 // number returns what a leaf's value means as a number: the count of a
 // counter, the enumeration's value of a status, bit/s of a speed (0 for
 // SPEED_UNKNOWN).
-func (l leafID) number(v *value) (uint64, error) {
+func (l leafID) number(v *gnmi.Value) (uint64, error) {
 	switch l {
 	case operStatus:
-		if v.kind == textValue {
-			if e, ok := operStatuses[bare(v.text)]; ok {
+		if v.Kind == gnmi.Text {
+			if e, ok := operStatuses[gnmi.Bare(v.Text)]; ok {
 				return uint64(e), nil
 			}
 		}
 	case portSpeed, negotiatedSpeed:
-		if v.kind == textValue {
-			if bps, ok := speeds[bare(v.text)]; ok {
+		if v.Kind == gnmi.Text {
+			if bps, ok := speeds[gnmi.Bare(v.Text)]; ok {
 				return bps, nil
 			}
 		}
 	case lagSpeed:
-		if n, ok := v.whole(); ok && n <= math.MaxUint32 {
+		if n, ok := v.Whole(); ok && n <= math.MaxUint32 {
 			return n * lagSpeedUnit, nil
 		}
 	default:
-		if n, ok := v.whole(); ok {
+		if n, ok := v.Whole(); ok {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: %w: %s", l, errWrongType, v.describe())
+	return 0, fmt.Errorf("%s: %w: %s", l, gnmi.ErrType, v.Describe())
 }
 
 // lagSpeedUnit is the unit of lag-speed in bit/s.

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
+	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 )
 
 // Over ten seconds each sample that comes through OpenConfig's server is the truth, each rate is
@@ -24,8 +25,8 @@ func testAgainstOpenConfigServer(t *testing.T) {
 	cert, key := ca.issue("127.0.0.1", time.Now().Add(time.Hour))
 	g, srv := gnmitest.NewGateway(t, "")
 	s := open(t, Config{
-		Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, true)), Target: "leaf1", Interval: interval,
-		TLS: TLS{CAFile: ca.file, CertFile: cert, KeyFile: key}, Ports: []string{"busy", "bursty", "absent"},
+		Config:   gnmi.Config{Device: "leaf1", Dial: serve(t, srv, ca.server(cert, key, true)), Target: "leaf1", TLS: gnmi.TLS{CAFile: ca.file, CertFile: cert, KeyFile: key}},
+		Interval: interval, Ports: []string{"busy", "bursty", "absent"},
 	})
 
 	type state struct{ octets, packets uint64 }
@@ -80,7 +81,7 @@ func testAgainstOpenConfigServer(t *testing.T) {
 		}
 		for _, sample := range read(t, s) {
 			if sample.Port == "absent" {
-				if !errors.Is(sample.Err, ErrMissing) {
+				if !errors.Is(sample.Err, gnmi.ErrMissing) {
 					t.Errorf("absent: %v", sample.Err)
 				}
 				continue
@@ -120,7 +121,7 @@ func testAgainstOpenConfigServer(t *testing.T) {
 func TestOpenConfigServerDropsTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, srv := gnmitest.NewGateway(t, "openconfig")
-		s := open(t, Config{Device: "leaf1", Dial: serve(t, srv), Target: "leaf1", Ports: []string{"e1"}, MaxBackoff: 20 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Device: "leaf1", Dial: serve(t, srv), Target: "leaf1", MaxBackoff: 20 * time.Millisecond}, Ports: []string{"e1"}})
 		g.Update(portNote(time.Now(), "e1", 1000, 1))
 		until(t, s, "a first sample comes", octets(1000))
 		g.Cache.Remove("leaf1")
@@ -143,7 +144,7 @@ func TestOpenConfigServerManyPorts(t *testing.T) {
 			ports = append(ports, fmt.Sprintf("Ethernet%d", i))
 			g.Update(portNote(time.Now(), ports[i], 1000*i, i))
 		}
-		s := open(t, Config{Dial: serve(t, srv), Target: "leaf1", Ports: ports, Interval: 5 * time.Second})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Target: "leaf1"}, Ports: ports, Interval: 5 * time.Second})
 		for i, sample := range read(t, s) {
 			if sample.Err != nil || sample.Octets != uint64(1000*i) || sample.Speed != 10e9 {
 				t.Fatalf("%+v", sample)

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // part is a container that Get asks for, of each port.
@@ -122,16 +123,15 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 	s.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	reply, err := s.client.Get(call, req, grpc.WaitForReady(wait))
+	notes, err := s.target.Notifications(call, req, wait)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+		return fmt.Errorf("%w: %w", gnmi.ErrNoAnswer, ctx.Err())
 	}
-	err = s.classify(call, err)
-	switch tooLarge := errors.Is(err, ErrTooLarge); {
+	switch tooLarge := errors.Is(err, gnmi.ErrTooLarge); {
 	case err == nil:
 	case status.Code(err) == codes.Unimplemented:
 		return fmt.Errorf("%w: Get: %w", ErrRefused, err)
-	case !tooLarge && !refused(err), tooLarge && len(ports) == 1:
+	case !tooLarge && !gnmi.Refused(err), tooLarge && len(ports) == 1:
 		return err
 	case len(ports) > 1:
 		if tooLarge {
@@ -153,7 +153,7 @@ func (s *Source) fetchSome(ctx context.Context, pt part, ports []int) error {
 		s.refresh = false
 	}
 	s.asked = !polled
-	for _, n := range reply.GetNotification() {
+	for _, n := range notes {
 		s.take(n, now)
 	}
 	s.asked = false
@@ -183,7 +183,7 @@ func (s *Source) fetchOnce(ctx context.Context, ports []int) error {
 		paths = append(paths, interfacePath(s.origin, s.ports[i].name, parts[statePart].path))
 	}
 	s.mu.Unlock()
-	return s.onceStream(ctx, enc, paths, func(n *pb.Notification) {
+	return s.target.OnceStream(ctx, enc, paths, func(n *pb.Notification) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.asked = true

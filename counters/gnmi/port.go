@@ -6,6 +6,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // leaf is the newest value of one leaf of a port.
@@ -227,10 +228,10 @@ func (p *port) trouble() error {
 		return p.damage
 	}
 	if !p.leaves[outOctets].set {
-		return fmt.Errorf("%s: %w", outOctets, ErrMissing)
+		return fmt.Errorf("%s: %w", outOctets, gnmi.ErrMissing)
 	}
 	if !p.leaves[operStatus].set {
-		return fmt.Errorf("%s: %w", operStatus, ErrMissing)
+		return fmt.Errorf("%s: %w", operStatus, gnmi.ErrMissing)
 	}
 	if p.packets() == noPackets {
 		for _, id := range [...]leafID{outPkts, outUnicast, outMulticast, outBroadcast} {
@@ -238,7 +239,7 @@ func (p *port) trouble() error {
 				return err
 			}
 		}
-		return fmt.Errorf("neither %s nor %s, without which the cost of preambles is unknown: %w", outPkts, outUnicast, ErrMissing)
+		return fmt.Errorf("neither %s nor %s, without which the cost of preambles is unknown: %w", outPkts, outUnicast, gnmi.ErrMissing)
 	}
 	return nil
 }

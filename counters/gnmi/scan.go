@@ -12,12 +12,13 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // ScanConfig is how a target is asked by Scan.
 type ScanConfig struct {
-	Config
+	gnmi.Config
 	Encoding string // proto, json_ietf or json; "" is the first of these that the target has
 	Origin   string // of paths; "" is none, and openconfig where that finds nothing
 }
@@ -39,8 +40,8 @@ const (
 )
 
 // interfaceShape is the part of /interfaces that a listing is made of.
-var interfaceShape = func() *Shape {
-	s := &Shape{Lists: map[string][]string{"interfaces/interface": {"name"}}, Leaves: map[string]bool{listedIndex: true, listedAlias: true}, Longest: maxName, Lenient: true}
+var interfaceShape = func() *gnmi.Shape {
+	s := &gnmi.Shape{Lists: map[string][]string{"interfaces/interface": {"name"}}, Leaves: map[string]bool{listedIndex: true, listedAlias: true}, Longest: gnmi.MaxName, Lenient: true}
 	for l := outOctets; l < kept; l++ {
 		s.Leaves[below+leafPaths[l]] = true
 	}
@@ -54,42 +55,43 @@ const (
 )
 
 // neighborShape is the part of /lldp that neighbours are in (openconfig-lldp).
-var neighborShape = &Shape{
+var neighborShape = &gnmi.Shape{
 	Lists: map[string][]string{"lldp/interfaces/interface": {"name"}, lldpNeighbor: {"id"}},
 	Leaves: map[string]bool{
 		lldpNeighbor + "/state/chassis-id": true, lldpNeighbor + "/state/system-name": true, lldpNeighbor + "/state/port-id": true,
 		lldpNeighbor + "/state/port-id-type": true, lldpNeighbor + "/state/port-description": true,
 	},
-	Longest: maxName, Lenient: true,
+	Longest: gnmi.MaxName, Lenient: true,
 }
 
-var systemShape = &Shape{Leaves: map[string]bool{hostname: true, lldpName: true}, Longest: maxName, Lenient: true}
+var systemShape = &gnmi.Shape{Leaves: map[string]bool{hostname: true, lldpName: true}, Longest: gnmi.MaxName, Lenient: true}
 
 // scanner asks a target for what people want to know.
 type scanner struct {
-	*link
+	target *gnmi.Target
+	device string // in prefixes; "" is none
 	encs   []pb.Encoding
 	origin string
 }
 
 // Scan lists the interfaces of a target, with what a Source would read of each, and its
-// neighbours. Ports, Interval and Mode have no meaning.
+// neighbours.
 func Scan(ctx context.Context, cfg ScanConfig) (*counters.Listing, error) {
-	t, err := Connect(cfg.Config)
+	t, err := gnmi.Connect(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	s := &scanner{link: &t.link, origin: cfg.Origin}
-	encs, version, err := s.capabilities(ctx)
+	s := &scanner{target: t, device: cfg.Target, origin: cfg.Origin}
+	encs, version, err := t.Capabilities(ctx)
 	if err != nil {
-		return nil, s.deviceError(err)
+		return nil, t.Error(advised(err))
 	}
 	s.encs = encs
 	if cfg.Encoding != "" {
 		enc, ok := encodingNames[cfg.Encoding]
 		if !ok {
-			return nil, fmt.Errorf("device %s: gNMI: encoding %q: want proto, json_ietf or json", t.cfg.Device, cfg.Encoding)
+			return nil, fmt.Errorf("device %s: gNMI: encoding %q: want proto, json_ietf or json", cmp.Or(cfg.Device, cfg.Address), cfg.Encoding)
 		}
 		s.encs = []pb.Encoding{enc}
 	}
@@ -103,10 +105,10 @@ func Scan(ctx context.Context, cfg ScanConfig) (*counters.Listing, error) {
 		ports, err = s.interfaces(ctx)
 	}
 	if err == nil && len(ports) == 0 {
-		err = fmt.Errorf("/interfaces/interface: %w: does it have openconfig-interfaces, perhaps under another --origin?", ErrMissing)
+		err = fmt.Errorf("/interfaces/interface: %w: does it have openconfig-interfaces, perhaps under another --origin?", gnmi.ErrMissing)
 	}
 	if err != nil {
-		return nil, s.deviceError(err)
+		return nil, t.Error(advised(err))
 	}
 	if len(ports) > maxScanned {
 		l.Notes = append(l.Notes, fmt.Sprintf("it lists %d interfaces: these are the first %d", len(ports), maxScanned))
@@ -120,9 +122,9 @@ func Scan(ctx context.Context, cfg ScanConfig) (*counters.Listing, error) {
 	switch l.Neighbors, err = s.neighbors(ctx); {
 	case err == nil:
 	case ctx.Err() != nil:
-		return l, s.deviceError(err)
+		return l, t.Error(advised(err))
 	default:
-		l.Notes = append(l.Notes, "neighbours: "+untrusted.Text(err.Error(), maxText))
+		l.Notes = append(l.Notes, "neighbours: "+untrusted.Text(err.Error(), gnmi.MaxText))
 	}
 	return l, nil
 }
@@ -143,16 +145,16 @@ func schemaPath(origin string, elems ...string) *pb.Path {
 }
 
 // leaves reads what a shape has below a path.
-func (s *scanner) leaves(ctx context.Context, shape *Shape, path *pb.Path) ([]Leaf, error) {
-	var out []Leaf
+func (s *scanner) leaves(ctx context.Context, shape *gnmi.Shape, path *pb.Path) ([]gnmi.Leaf, error) {
+	var out []gnmi.Leaf
 	var bad error
-	err := s.once(ctx, s.encs, path, func(n *pb.Notification) {
-		if t := n.GetPrefix().GetTarget(); s.cfg.Target != "" && t != "" && t != s.cfg.Target {
+	err := s.target.Once(ctx, s.encs, path, func(n *pb.Notification) {
+		if t := n.GetPrefix().GetTarget(); s.device != "" && t != "" && t != s.device {
 			return
 		}
 		if bad == nil {
-			var more []Leaf
-			if more, bad = shape.leaves(out, n); bad == nil {
+			var more []gnmi.Leaf
+			if more, bad = shape.Append(out, n); bad == nil {
 				out = more
 			}
 		}
@@ -180,7 +182,7 @@ type listedPort struct {
 
 // interfaces reads those of the target, in the order of their indexes and names.
 func (s *scanner) interfaces(ctx context.Context) ([]*listedPort, error) {
-	var all []Leaf
+	var all []gnmi.Leaf
 	var refusals []error
 	for i, part := range [nParts][2]string{statePart: {"state"}, ethernetPart: {"ethernet", "state"}, aggregationPart: {"aggregation", "state"}} {
 		path := schemaPath(s.origin, "interfaces", "interface=name", part[0])
@@ -191,8 +193,8 @@ func (s *scanner) interfaces(ctx context.Context) ([]*listedPort, error) {
 		switch {
 		case err == nil:
 			all = append(all, leaves...)
-		case refused(err) && i > 0: // it need not have Ethernet ports or aggregates
-		case refused(err):
+		case gnmi.Refused(err) && i > 0: // it need not have Ethernet ports or aggregates
+		case gnmi.Refused(err):
 			refusals = append(refusals, err)
 		default:
 			return nil, err
@@ -224,7 +226,7 @@ func (s *scanner) interfaces(ctx context.Context) ([]*listedPort, error) {
 	return list, nil
 }
 
-func (p *listedPort) take(l Leaf, ids map[string]leafID) {
+func (p *listedPort) take(l gnmi.Leaf, ids map[string]leafID) {
 	switch l.Path {
 	case listedIndex:
 		if n, err := strconv.ParseUint(l.Value, 10, 32); err == nil {
@@ -236,7 +238,7 @@ func (p *listedPort) take(l Leaf, ids map[string]leafID) {
 		p.row.OperStatus = l.Value
 	}
 	if id, ok := ids[l.Path]; ok {
-		n, err := id.number(&value{kind: textValue, text: l.Value})
+		n, err := id.number(&gnmi.Value{Kind: gnmi.Text, Text: l.Value})
 		p.leaves[id] = leaf{set: err == nil, val: n, err: err}
 	}
 }
@@ -251,7 +253,7 @@ func (p *listedPort) listed() counters.Interface {
 		}
 	}
 	if err := p.trouble(); err != nil {
-		row.Note = untrusted.Text(err.Error(), maxText)
+		row.Note = untrusted.Text(err.Error(), gnmi.MaxText)
 		return row
 	}
 	row.Uses = []string{counterName(outOctets)}
@@ -276,7 +278,7 @@ func counterName(id leafID) string {
 func (s *scanner) neighbors(ctx context.Context) ([]counters.Neighbor, error) {
 	path := schemaPath(s.origin, "lldp", "interfaces", "interface=name", "neighbors", "neighbor=id", "state")
 	leaves, err := s.leaves(ctx, neighborShape, path)
-	if refused(err) {
+	if gnmi.Refused(err) {
 		return nil, fmt.Errorf("%w: %w", counters.ErrNoLLDP, err)
 	}
 	if err != nil {
@@ -319,12 +321,12 @@ func (s *scanner) neighbors(ctx context.Context) ([]counters.Neighbor, error) {
 // else a ONCE subscription, and may be called while the Source is subscribed, but not
 // concurrently with Read.
 func (s *Source) Neighbors(ctx context.Context) (self string, list []counters.Neighbor, err error) {
-	encs, _, err := s.capabilities(ctx)
+	encs, _, err := s.target.Capabilities(ctx)
 	if err != nil {
 		return "", nil, s.deviceError(fmt.Errorf("read /lldp: %w", err))
 	}
 	s.mu.Lock()
-	ask := &scanner{&s.link, encs, s.origin}
+	ask := &scanner{s.target, s.cfg.Target, encs, s.origin}
 	s.mu.Unlock()
 	list, err = ask.neighbors(ctx)
 	if err == nil && len(list) == 0 && ask.origin == "" {

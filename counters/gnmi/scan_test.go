@@ -15,8 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/gnmitest"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
 )
 
 // A target with Get is listed alike in each encoding, also where it takes a subscription only.
@@ -35,7 +36,7 @@ func TestScan(t *testing.T) {
 				if once {
 					d.refuseGet = func(*pb.GetRequest) error { return status.Error(codes.Unimplemented, "no Get") }
 				}
-				l, err := Scan(t.Context(), ScanConfig{Config: Config{Address: address, Dial: serve(t, d), Plaintext: true}, Encoding: enc})
+				l, err := Scan(t.Context(), ScanConfig{Config: gnmi.Config{Address: address, Dial: serve(t, d), Plaintext: true}, Encoding: enc})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,9 +81,9 @@ func TestScanOpenConfigServer(t *testing.T) {
 			}))
 			self := schemaPath("", "lldp", "state", "system-name")
 			g.Update(&pb.Notification{Timestamp: 1, Update: []*pb.Update{{Path: self, Val: &pb.TypedValue{Value: &pb.TypedValue_StringVal{StringVal: "leaf1.example.net"}}}}})
-			cfg := Config{
+			cfg := gnmi.Config{
 				Device: "leaf1", Address: address, Dial: serve(t, srv, ca.server(cert, key, true)), Target: gnmitest.Behind,
-				TLS: TLS{CAFile: ca.file, CertFile: cert, KeyFile: key},
+				TLS: gnmi.TLS{CAFile: ca.file, CertFile: cert, KeyFile: key},
 			}
 			l, err := Scan(t.Context(), ScanConfig{Config: cfg})
 			if err != nil {
@@ -92,12 +93,11 @@ func TestScanOpenConfigServer(t *testing.T) {
 			if len(l.Interfaces) != 1 || l.Interfaces[0].Name != "swp1" || len(l.Interfaces[0].Uses) != 4 || !slices.Equal(l.Neighbors, peers) {
 				t.Errorf("%+v", l)
 			}
-			cfg.Ports = []string{"swp1"}
-			if self, got, err := open(t, cfg).Neighbors(t.Context()); err != nil || self != "leaf1.example.net" || !slices.Equal(got, peers) {
+			if self, got, err := open(t, Config{Config: cfg, Ports: []string{"swp1"}}).Neighbors(t.Context()); err != nil || self != "leaf1.example.net" || !slices.Equal(got, peers) {
 				t.Errorf("%s, %+v, %v", self, got, err)
 			}
 			cfg.TLS.CAFile = ""
-			if _, err := Scan(t.Context(), ScanConfig{Config: cfg}); !errors.Is(err, ErrCertificate) {
+			if _, err := Scan(t.Context(), ScanConfig{Config: cfg}); !errors.Is(err, gnmi.ErrCertificate) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestScanHostile(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		cfg.Plaintext, cfg.Timeout = true, 500*time.Millisecond
-		l, err := Scan(ctx, ScanConfig{Config: cfg})
+		l, err := Scan(ctx, ScanConfig{Config: cfg.Config})
 		if took := time.Since(began); took > within+late {
 			t.Errorf("took %v", took)
 		}

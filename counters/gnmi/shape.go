@@ -73,8 +73,8 @@ func shapes(mode Mode, encodings []pb.Encoding, ports int) []shape {
 	return list
 }
 
-// request is the SubscribeRequest of a shape.
-func (s shape) request(c *Config) *pb.SubscribeRequest {
+// request is what to subscribe to in a shape.
+func (s shape) request(c *Config) *pb.SubscriptionList {
 	var counters, rest []string
 	if s.tree {
 		counters = []string{"state/counters"}
@@ -122,7 +122,7 @@ func (s shape) request(c *Config) *pb.SubscribeRequest {
 			list.Subscription = append(list.Subscription, sub)
 		}
 	}
-	return &pb.SubscribeRequest{Request: &pb.SubscribeRequest_Subscribe{Subscribe: list}}
+	return list
 }
 
 // interfacePath is the path of what is at rest below an interface.

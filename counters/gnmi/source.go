@@ -11,12 +11,14 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // Source reads the egress counters of one device through its gNMI target. Read and
 // Members are not safe for concurrent use; Info is.
 type Source struct {
-	link
+	cfg    Config
+	target *gnmi.Target
 
 	// Of the goroutine that keeps the subscription.
 	stop    context.CancelFunc
@@ -70,8 +72,13 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	target, err := gnmi.Connect(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
 	s := &Source{
-		link:   link{cfg: cfg},
+		cfg:    cfg,
+		target: target,
 		wake:   make(chan struct{}, 1),
 		ports:  make([]port, len(cfg.Ports)),
 		byName: make(map[string]int, len(cfg.Ports)),
@@ -82,9 +89,6 @@ func New(cfg Config) (*Source, error) {
 	for i, name := range cfg.Ports {
 		s.ports[i].name = name
 		s.byName[name] = i
-	}
-	if err := s.open(); err != nil {
-		return nil, err
 	}
 	return s, nil
 }
@@ -100,7 +104,7 @@ func (s *Source) Close() error {
 		s.stop()
 		<-s.stopped
 	}
-	return s.conn.Close()
+	return s.target.Close()
 }
 
 // Read returns the newest state of all ports. It implements counters.Source. The first
@@ -109,8 +113,8 @@ func (s *Source) Close() error {
 // that At is as old as the counters are. Where the target is polled instead, each
 // call asks it.
 //
-// The error is for the whole device: it cannot be reached (ErrNoAnswer,
-// ErrCertificate), refuses (ErrCredentials, ErrRefused), or ctx ended before
+// The error is for the whole device: it cannot be reached (gnmi.ErrNoAnswer,
+// gnmi.ErrCertificate), refuses (gnmi.ErrCredentials, ErrRefused), or ctx ended before
 // there was anything. A port's own trouble is its sample's Err.
 func (s *Source) Read(ctx context.Context, dst []counters.Sample) ([]counters.Sample, error) {
 	dst = dst[:0]
@@ -195,9 +199,9 @@ func (s *Source) await(ctx context.Context) error {
 			if some {
 				return nil
 			}
-			return fmt.Errorf("%w yet: %w", ErrNoAnswer, ctx.Err())
+			return fmt.Errorf("%w yet: %w", gnmi.ErrNoAnswer, ctx.Err())
 		case <-deadline.C:
-			return fmt.Errorf("%w in %v", ErrNoAnswer, s.patience())
+			return fmt.Errorf("%w in %v", gnmi.ErrNoAnswer, s.patience())
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // Every mode with every encoding gives the same samples.
@@ -36,7 +37,7 @@ func TestModesAndEncodings(t *testing.T) {
 				if enc != "" {
 					d.encodings = []pb.Encoding{pb.Encoding_ASCII, pb.Encoding(pb.Encoding_value[enc])}
 				}
-				s := open(t, Config{Dial: serve(t, d), Mode: mode, Ports: []string{"e2", "lag1", "e1"}})
+				s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Mode: mode, Ports: []string{"e2", "lag1", "e1"}})
 				before := time.Now()
 				got := read(t, s)
 				for i, want := range []counters.Sample{
@@ -117,7 +118,7 @@ func TestFallback(t *testing.T) {
 				return nil
 			}
 			d.send("e1", 1234, 5)
-			s := open(t, Config{Dial: serve(t, d), Ports: tt.ports})
+			s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: tt.ports})
 			until(t, s, "a first sample comes", octets(1234))
 			if got := s.Info().Request; got != tt.want {
 				t.Errorf("asked for %q, want %q", got, tt.want)
@@ -139,10 +140,10 @@ func TestNoWayToRead(t *testing.T) {
 	}{
 		{"neither subscriptions nor Get", &script{encodings: []pb.Encoding{pb.Encoding_PROTO}}, Auto, ErrRefused, "Capabilities"},
 		{"no subscriptions, which are wanted", &script{encodings: []pb.Encoding{pb.Encoding_PROTO}}, Sample, ErrRefused, "mode sample"},
-		{"only an encoding of its own", &script{encodings: []pb.Encoding{pb.Encoding_ASCII}}, Auto, ErrEncoding, "ASCII"},
+		{"only an encoding of its own", &script{encodings: []pb.Encoding{pb.Encoding_ASCII}}, Auto, gnmi.ErrEncoding, "ASCII"},
 	} {
 		bubble(t, tt.name, func(t *testing.T) {
-			s := open(t, Config{Device: "leaf1", Dial: serve(t, tt.srv), Mode: tt.mode, Ports: []string{"e1"}})
+			s := open(t, Config{Config: gnmi.Config{Device: "leaf1", Dial: serve(t, tt.srv)}, Mode: tt.mode, Ports: []string{"e1"}})
 			_, err := tryRead(s)
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), "device leaf1") {
 				t.Errorf("error %v, want %v with %q", err, tt.want, tt.text)
@@ -169,12 +170,12 @@ func TestMissingPort(t *testing.T) {
 						return nil
 					}
 				}
-				s := open(t, Config{Device: "leaf1", Dial: serve(t, d), Mode: mode, Ports: []string{"e1", "e2", "e3"}})
+				s := open(t, Config{Config: gnmi.Config{Device: "leaf1", Dial: serve(t, d)}, Mode: mode, Ports: []string{"e1", "e2", "e3"}})
 				got := read(t, s)
 				if got[0].Err != nil || got[2].Err != nil {
 					t.Errorf("the others: %v, %v", got[0].Err, got[2].Err)
 				}
-				if err := got[1].Err; !errors.Is(err, ErrMissing) || got[1].Port != "e2" {
+				if err := got[1].Err; !errors.Is(err, gnmi.ErrMissing) || got[1].Port != "e2" {
 					t.Errorf("e2: %v, want ErrMissing", err)
 				}
 				d.mu.Lock()
@@ -194,7 +195,7 @@ func TestMissingPort(t *testing.T) {
 					d.mu.Lock()
 					delete(d.dev.Interface, "e3")
 					d.mu.Unlock()
-					if err := read(t, s)[2].Err; !errors.Is(err, ErrMissing) {
+					if err := read(t, s)[2].Err; !errors.Is(err, gnmi.ErrMissing) {
 						t.Errorf("e3 after it was removed: %v, want ErrMissing", err)
 					}
 				}
@@ -226,7 +227,7 @@ func TestGetThatIsNoLongerThere(t *testing.T) {
 			}
 			return status.Error(codes.Unimplemented, "no Get")
 		}
-		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: []string{"e1"}})
 		read(t, s)
 		if m := s.Info().Mode; m != Get {
 			t.Fatalf("mode %v", m)
@@ -254,7 +255,7 @@ func TestGetInSmallerPieces(t *testing.T) {
 			d.send(p, uint64(i), 1)
 		}
 		d.encodings = []pb.Encoding{pb.Encoding_JSON_IETF}
-		s := open(t, Config{Dial: serve(t, d), Mode: Get, maxMessage: 6000, Ports: ports})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d), MaxMessage: 6000}, Mode: Get, Ports: ports})
 		for range 2 {
 			for i, g := range read(t, s) {
 				if g.Err != nil || g.Octets != uint64(i) || g.Speed != 10e9 {
@@ -273,7 +274,7 @@ func TestGetInSmallerPieces(t *testing.T) {
 func TestGetAsksForSpeedAfterAPortCameUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDevice(t, "e1")
-		s := open(t, Config{Dial: serve(t, d), Mode: Get, Ports: []string{"e1"}})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Mode: Get, Ports: []string{"e1"}})
 		read(t, s)
 		read(t, s)
 		d.mu.Lock()
@@ -303,7 +304,7 @@ func TestIdleDeviceIsAskedWithGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDevice(t, "e1")
 		d.suppress = true
-		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: []string{"e1"}, Interval: 20 * time.Millisecond})
 		first := read(t, s)[0].At
 		until(t, s, "an idle port's sample is newer", func(got []counters.Sample, err error) bool {
 			return err == nil && got[0].Err == nil && got[0].At.Sub(first) > 200*time.Millisecond
@@ -337,9 +338,9 @@ func TestMembers(t *testing.T) {
 			}
 			var s *Source
 			if way == "subscription" {
-				s = open(t, Config{Dial: serve(t, onceOnly{d}), Ports: []string{"e1"}})
+				s = open(t, Config{Config: gnmi.Config{Dial: serve(t, onceOnly{d})}, Ports: []string{"e1"}})
 			} else {
-				s = open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
+				s = open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: []string{"e1"}})
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -371,7 +372,7 @@ func (o onceOnly) Subscribe(stream pb.GNMI_SubscribeServer) error {
 func TestReadAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDevice(t, "e1")
-		s := open(t, Config{Dial: serve(t, d), Ports: []string{"e1"}})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: []string{"e1"}})
 		read(t, s)
 		for range 2 {
 			if err := s.Close(); err != nil {
@@ -390,7 +391,7 @@ func TestReadAfterClose(t *testing.T) {
 func TestPortsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for want, ports := range map[string][]string{"no ports": nil, "port *": {"e1", "*"}} {
-		if _, err := New(Config{Device: "leaf1", Address: "leaf1:9339", Ports: ports}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "leaf1") {
+		if _, err := New(Config{Config: gnmi.Config{Device: "leaf1", Address: "leaf1:9339"}, Ports: ports}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "leaf1") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -405,7 +406,7 @@ func TestReadingThatEndsWithSomeOfThePorts(t *testing.T) {
 			}
 			return hold(stream)
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1", "e2"}, Timeout: patience, Interval: unhurried})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv), Timeout: patience}, Ports: []string{"e1", "e2"}, Interval: unhurried})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		got, err := s.Read(ctx, nil)
@@ -421,12 +422,12 @@ func TestReadHonoursItsContext(t *testing.T) {
 			<-stream.Context().Done()
 			return nil
 		}}
-		s := open(t, Config{Dial: serve(t, srv), Ports: []string{"e1"}})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, srv)}, Ports: []string{"e1"}})
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		begin := time.Now()
 		_, err := s.Read(ctx, nil)
-		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoAnswer) || took > 50*time.Millisecond {
+		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, gnmi.ErrNoAnswer) || took > 50*time.Millisecond {
 			t.Errorf("after %v: %v", took, err)
 		}
 		ctx, cancel = context.WithCancel(context.Background())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // bench is a Source without a target: notifications go straight into its state,
@@ -177,8 +178,8 @@ func TestWhichPacketsCount(t *testing.T) {
 		{"nothing sent yet", []any{outPkts, 0, outUnicast, 0, outMulticast, 0, outBroadcast, 0}, 0, "", nil},
 		{"unicast only", []any{outUnicast, 50}, 50, partialPackets, nil},
 		{"unicast and multicast", []any{outUnicast, 50, outMulticast, 5}, 50, partialPackets, nil},
-		{"none", nil, 0, "", ErrMissing},
-		{"of the wrong type", []any{outPkts, "x"}, 0, "", ErrType},
+		{"none", nil, 0, "", gnmi.ErrMissing},
+		{"of the wrong type", []any{outPkts, "x"}, 0, "", gnmi.ErrType},
 		{"of the wrong type, and the sum", []any{outPkts, "x", outUnicast, 50, outMulticast, 5, outBroadcast, 1}, 56, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -271,7 +272,7 @@ func TestStatus(t *testing.T) {
 
 func TestWrongTypesAreThatPortsAlone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Config{Device: "leaf1", Ports: []string{"e1", "e2", "e3"}})
+	b := newBench(t, Config{Config: gnmi.Config{Device: "leaf1"}, Ports: []string{"e1", "e2", "e3"}})
 	for _, p := range []string{"e1", "e2", "e3"} {
 		b.begin(p, 1000, 10)
 	}
@@ -281,7 +282,7 @@ func TestWrongTypesAreThatPortsAlone(t *testing.T) {
 	got := b.read()
 	for i, leaf := range []string{"out-octets", "oper-status"} {
 		err := got[i].Err
-		if !errors.Is(err, ErrType) {
+		if !errors.Is(err, gnmi.ErrType) {
 			t.Fatalf("port %d: error %v, want ErrType", i, err)
 		}
 		if !strings.Contains(err.Error(), leaf) {
@@ -329,7 +330,7 @@ func TestDeletes(t *testing.T) {
 			}
 			b.take(tt.note)
 			for i, s := range b.read() {
-				if gone := errors.Is(s.Err, ErrMissing); gone != tt.gone[i] {
+				if gone := errors.Is(s.Err, gnmi.ErrMissing); gone != tt.gone[i] {
 					t.Errorf("%s: %v, want it gone %t", s.Port, s.Err, tt.gone[i])
 				}
 			}
@@ -383,7 +384,7 @@ func TestPortThatVanishedWhileTheStreamWasDown(t *testing.T) {
 	b.begin("e1", 3000, 30)
 	got := b.read()
 	b.want("e1", got[0], 3000, 30, b.clock())
-	if !errors.Is(got[1].Err, ErrMissing) {
+	if !errors.Is(got[1].Err, gnmi.ErrMissing) {
 		t.Errorf("e2: %v, want ErrMissing", got[1].Err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -78,16 +79,16 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 		serveOn(t, l, newDevice(t, "e1"))
 		synctest.Wait()
 		before, _ := inBubble()
-		never := open(t, Config{Dial: l.DialContext, Ports: []string{"e1"}})
-		reading := open(t, Config{Dial: l.DialContext, Ports: []string{"e1"}})
+		never := open(t, Config{Config: gnmi.Config{Dial: l.DialContext}, Ports: []string{"e1"}})
+		reading := open(t, Config{Config: gnmi.Config{Dial: l.DialContext}, Ports: []string{"e1"}})
 		read(t, reading)
 		closed := memnet.Listen(address)
 		closed.Close()
-		failing := open(t, Config{Dial: closed.DialContext, Ports: []string{"e1"}, Backoff: time.Hour, MaxBackoff: time.Hour})
+		failing := open(t, Config{Config: gnmi.Config{Dial: closed.DialContext, Backoff: time.Hour, MaxBackoff: time.Hour}, Ports: []string{"e1"}})
 		if _, err := tryRead(failing); err == nil {
 			t.Error("something answers where nothing listens")
 		}
-		waiting := open(t, Config{Dial: l.DialContext, Ports: []string{"nowhere"}, Interval: time.Minute})
+		waiting := open(t, Config{Config: gnmi.Config{Dial: l.DialContext}, Ports: []string{"nowhere"}, Interval: time.Minute})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		_, _ = waiting.Read(ctx, nil)
@@ -115,7 +116,7 @@ func inBubble() (int, string) {
 func TestInfoBesideRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDevice(t, names(8)...)
-		s := open(t, Config{Dial: serve(t, d), Ports: names(8), Interval: 2 * time.Millisecond})
+		s := open(t, Config{Config: gnmi.Config{Dial: serve(t, d)}, Ports: names(8), Interval: 2 * time.Millisecond})
 		var stop atomic.Bool
 		done := make(chan struct{})
 		go func() {
@@ -220,7 +221,7 @@ func BenchmarkStream(b *testing.B) {
 		b.Fatal(err)
 	}
 	serveOn(b, l, srv)
-	s := open(b, Config{Address: l.Addr().String(), Ports: ports, Interval: time.Second})
+	s := open(b, Config{Config: gnmi.Config{Address: l.Addr().String()}, Ports: ports, Interval: time.Second})
 	dst := read(b, s)
 	first := dst[511].At
 	b.ReportAllocs()

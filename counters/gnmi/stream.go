@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
-	"github.com/csig-agent/csig/protocol/untrusted"
+	"github.com/csig-agent/csig/protocol/gnmi"
 )
 
 // run keeps a subscription until ctx ends, or until it turns out that the target has to be
@@ -30,7 +29,7 @@ func (s *Source) run(ctx context.Context) {
 		if complete {
 			wait = s.cfg.Backoff
 		}
-		if errors.Is(err, ErrCredentials) {
+		if errors.Is(err, gnmi.ErrCredentials) {
 			wait = s.cfg.MaxBackoff
 		}
 		// Devices that lost one collector at the same time do not get all of
@@ -62,7 +61,7 @@ func (s *Source) session(ctx context.Context) (complete bool, err error) {
 		}
 		s.notify()
 	}()
-	encs, version, err := s.capabilities(ctx)
+	encs, version, err := s.target.Capabilities(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -82,7 +81,7 @@ func (s *Source) session(ctx context.Context) (complete bool, err error) {
 		sh.origin = s.origin
 		s.mu.Unlock()
 		complete, err := s.subscribe(ctx, sh)
-		if !refused(err) {
+		if !gnmi.Refused(err) {
 			return complete, err
 		}
 		if first == nil {
@@ -111,49 +110,19 @@ func (s *Source) polling() {
 	s.info.Mode, s.info.Request = Get, "get"
 }
 
-// encodings are those that csig reads, best first.
-var encodings = []pb.Encoding{pb.Encoding_PROTO, pb.Encoding_JSON_IETF, pb.Encoding_JSON}
-
-// capabilities asks the target what it can do and returns the encodings to try, and its
-// version of gNMI.
-func (s *link) capabilities(ctx context.Context) (encs []pb.Encoding, version string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	reply, err := s.client.Capabilities(ctx, &pb.CapabilityRequest{})
-	switch err = s.classify(ctx, err); {
-	case err == nil:
-		k := slices.IndexFunc(encodings, func(e pb.Encoding) bool { return slices.Contains(reply.GetSupportedEncodings(), e) })
-		if k < 0 {
-			return nil, "", fmt.Errorf("%w: it has %v, wanted is one of %v", ErrEncoding, few(reply.GetSupportedEncodings()), encodings)
-		}
-		encs = encodings[k : k+1]
-	case refused(err):
-		// It may subscribe all the same, as gateways do.
-		encs = encodings
-	default:
-		return nil, "", err
-	}
-	return encs, untrusted.Text(reply.GetGNMIVersion(), maxName), nil
-}
-
-// few are the first ones of a list that may have any length.
-func few(list []pb.Encoding) []pb.Encoding { return list[:min(len(list), 10)] }
-
-// subscribe keeps one stream. An error for which refused holds is the target's answer to the
+// subscribe keeps one stream. An error for which gnmi.Refused holds is the target's answer to the
 // request.
 func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(s.cfg.Timeout, func() {
-		cancel(fmt.Errorf("%w: nothing came in %v", ErrNoAnswer, s.cfg.Timeout))
+		cancel(fmt.Errorf("%w: nothing came in %v", gnmi.ErrNoAnswer, s.cfg.Timeout))
 	})
 	defer watch.Stop()
-	stream, err := s.client.Subscribe(ctx)
+	stream, err := s.target.Subscribe(ctx, sh.request(&s.cfg))
 	if err != nil {
-		return false, s.classify(ctx, err)
+		return false, err
 	}
-	// An error of Send is reported by Recv.
-	_ = stream.Send(sh.request(&s.cfg))
 	probing := make(chan struct{})
 	defer func() {
 		cancel(nil)
@@ -162,16 +131,13 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 	go s.probe(ctx, probing)
 
 	got := false
-	work := newWork()
 	for {
 		reply, err := stream.Recv()
-		begun := time.Now()
 		if err != nil {
-			err = s.classify(ctx, err)
 			if errors.Is(err, io.EOF) {
 				err = fmt.Errorf("%w: closed by the target", ErrStream)
 			}
-			if got && refused(err) {
+			if got && gnmi.Refused(err) {
 				// It did work, so it is no answer to the request.
 				err = fmt.Errorf("%w: %s", ErrStream, err.Error())
 			}
@@ -181,7 +147,7 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 		if !got {
 			watch.Stop()
 			watch = time.AfterFunc(s.cfg.silence, func() {
-				cancel(fmt.Errorf("%w: the stream brought nothing in %v", ErrNoAnswer, s.cfg.silence))
+				cancel(fmt.Errorf("%w: the stream brought nothing in %v", gnmi.ErrNoAnswer, s.cfg.silence))
 			})
 		} else {
 			watch.Reset(s.cfg.silence)
@@ -207,7 +173,6 @@ func (s *Source) subscribe(ctx context.Context, sh shape) (complete bool, err er
 		}
 		s.notify()
 		s.mu.Unlock()
-		s.pace(ctx, &work, begun, reply)
 	}
 }
 
@@ -251,7 +216,7 @@ func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
 		var err error
 		if once {
 			err = s.fetchOnce(ctx, silent)
-		} else if err = s.fetch(ctx, statePart, silent); err != nil && (refused(err) || errors.Is(err, ErrRefused)) {
+		} else if err = s.fetch(ctx, statePart, silent); err != nil && (gnmi.Refused(err) || errors.Is(err, ErrRefused)) {
 			once = true
 			continue
 		}
@@ -259,7 +224,7 @@ func (s *Source) probe(ctx context.Context, done chan<- struct{}) {
 			s.mu.Lock()
 			s.info.LastError = fmt.Sprintf("asking about silent ports: %v", err)
 			s.mu.Unlock()
-			if refused(err) {
+			if gnmi.Refused(err) {
 				return // for this stream
 			}
 		}

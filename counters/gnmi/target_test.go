@@ -23,6 +23,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/gnmi/oc"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -89,7 +90,7 @@ func open(t testing.TB, cfg Config) *Source {
 		cfg.Backoff = 5 * time.Millisecond
 	}
 	cfg.Address = cmp.Or(cfg.Address, address)
-	cfg.Plaintext = cfg.TLS == (TLS{})
+	cfg.Plaintext = cfg.TLS == (gnmi.TLS{})
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +432,7 @@ func jsonAt(i *oc.Interface, rest []string, full bool) []byte {
 		}
 		at = nil
 		for key, v := range in {
-			if bare(key) == name {
+			if gnmi.Bare(key) == name {
 				at = v
 			}
 		}

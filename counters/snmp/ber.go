@@ -5,7 +5,7 @@ import (
 
 	"github.com/gosnmp/gosnmp"
 
-	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 // ber is a cursor over BER-encoded bytes (X.690, as restricted by RFC 3417 §8:
@@ -134,7 +134,7 @@ type reply struct {
 // to that request, with the reason as the error. A value that cannot be decoded is a
 // binding of kind damaged; an error with mine means that the structure of the reply
 // cannot be trusted.
-func (r *reply) parse(msg []byte, want int32, community counters.Secret) (mine bool, err error) {
+func (r *reply) parse(msg []byte, want int32, community secret.Text) (mine bool, err error) {
 	b := ber(msg)
 	tag, body, whole, ok := b.open()
 	if !ok || gosnmp.PDUType(tag) != gosnmp.Sequence {

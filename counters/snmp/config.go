@@ -11,7 +11,7 @@ import (
 
 	"github.com/gosnmp/gosnmp"
 
-	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 // Version is the SNMP version to speak, as the fleet file spells it.
@@ -44,19 +44,19 @@ type Config struct {
 	Address string // IP address or host name
 	Port    uint16 // UDP port; 0 is 161
 
-	Version   Version         // "" is V2c
-	Community counters.Secret // v2c; at most 127 bytes
+	Version   Version     // "" is V2c
+	Community secret.Text // v2c; at most 127 bytes
 
 	// SNMPv3's user-based security model (RFC 3414). The security level follows
 	// from which of Auth and Priv are set.
 	User           string
-	Auth           string          // "", MD5, SHA, SHA224, SHA256, SHA384 or SHA512
-	AuthPassphrase counters.Secret // at least 8 bytes
+	Auth           string      // "", MD5, SHA, SHA224, SHA256, SHA384 or SHA512
+	AuthPassphrase secret.Text // at least 8 bytes
 	// Priv is "", DES, AES (128 bits), AES192, AES256 (key extension by
 	// Blumenthal), AES192C or AES256C (by Reeder, which Cisco uses).
 	Priv           string
-	PrivPassphrase counters.Secret // at least 8 bytes
-	Context        string          // context name, mostly ""
+	PrivPassphrase secret.Text // at least 8 bytes
+	Context        string      // context name, mostly ""
 
 	// Timeout is that of one try. 0 is 2 s, or less: so that all tries of one
 	// request fit into Within.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 func TestConfig(t *testing.T) {
@@ -22,7 +22,7 @@ func TestConfig(t *testing.T) {
 		{"v2c", good, func(*Config) {}, ""},
 		{"v3", v3, func(*Config) {}, ""},
 		{"no community", good, func(c *Config) { c.Community = "" }, "community is missing"},
-		{"long community", good, func(c *Config) { c.Community = counters.Secret(strings.Repeat("x", 128)) }, "at most 127"},
+		{"long community", good, func(c *Config) { c.Community = secret.Text(strings.Repeat("x", 128)) }, "at most 127"},
 		{"short auth passphrase", v3, func(c *Config) { c.AuthPassphrase = "1234567" }, "auth passphrase is shorter"},
 		{"short priv passphrase", v3, func(c *Config) { c.PrivPassphrase = "" }, "priv passphrase is shorter"},
 		{"no ports", good, func(c *Config) { c.Ports = nil }, "no ports"},
@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	c := Config{Community: "hunter2", AuthPassphrase: "hunter2", PrivPassphrase: "hunter2"}
-	asJSON, err := json.Marshal(struct{ S counters.Secret }{"hunter2"})
+	asJSON, err := json.Marshal(struct{ S secret.Text }{"hunter2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if counters.Secret("").String() != "" {
+	if secret.Text("").String() != "" {
 		t.Error("an empty secret is none")
 	}
 }

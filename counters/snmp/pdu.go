@@ -6,7 +6,7 @@ import (
 
 	"github.com/gosnmp/gosnmp"
 
-	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 // want is one binding that a reply must carry, in its place.
@@ -59,7 +59,7 @@ func (p *pdu) name(w *want) []byte { return p.oids[w.at : w.at+uint32(w.size)] }
 const firstID = 1 << 24
 
 // encode makes the SNMPv2c message.
-func (p *pdu) encode(community counters.Secret) error {
+func (p *pdu) encode(community secret.Text) error {
 	packet := gosnmp.SnmpPacket{
 		Version:        gosnmp.Version2c,
 		Community:      string(community),

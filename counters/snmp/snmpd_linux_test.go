@@ -19,8 +19,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/secret"
 )
 
 // ifTableCache is net-snmp's cache of the interface table, in seconds. Only a SET
@@ -552,7 +552,7 @@ func TestAgentsAsSnmpd(t *testing.T) {
 			requests = append(requests, p)
 		}
 		for _, community := range []string{"public", "private"} {
-			if cfg.Community = counters.Secret(community); community == "private" {
+			if cfg.Community = secret.Text(community); community == "private" {
 				cfg.Timeout, cfg.Retries, requests = 100*time.Millisecond, -1, requests[:1]
 				requests[0].msg = nil
 			}

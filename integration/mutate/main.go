@@ -33,13 +33,14 @@ import (
 var watched = []string{
 	"quantize", "counters", "counters/snmp", "counters/gnmi", "counters/fleet", "counters/trace",
 	"agent", "agent/api", "assess", "device", "inventory", "plans", "rollout",
-	"protocol/ofp", "vendors/sonic", "protocol/sonicdb",
+	"protocol/ofp", "vendors/sonic", "protocol/sonicdb", "protocol/gnmi",
 }
 
 // watchers are the packages that test another one, beside its own tests.
 var watchers = map[string][]string{
 	"plans":            {"rollout"},
 	"protocol/sonicdb": {"vendors/sonic", "counters/sonic"},
+	"protocol/gnmi":    {"counters/gnmi", "vendors/openconfig", "vendors/srlinux"},
 }
 
 // testLimit bounds the tests of one mutant: one that hangs is noticed.

@@ -7,10 +7,10 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/secret"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
 	"github.com/csig-agent/csig/vendors/openconfig"
@@ -89,6 +89,6 @@ func GNMIConfig(ctx context.Context, dev *inventory.Device, g *inventory.GNMI) (
 	if err != nil {
 		return cfg, fmt.Errorf("gnmi password: %w", err)
 	}
-	cfg.Password = counters.Secret(v)
+	cfg.Password = secret.Text(v)
 	return cfg, nil
 }

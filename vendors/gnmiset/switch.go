@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/setuponly"
 )

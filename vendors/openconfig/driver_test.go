@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"

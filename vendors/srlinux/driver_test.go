@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/csig-agent/csig/counters/gnmi"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"

@@ -10,7 +10,7 @@ import (
 
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
-	"github.com/csig-agent/csig/counters/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
 )

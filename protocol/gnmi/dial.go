@@ -8,51 +8,31 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
-	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-
-	"time"
 )
 
-// link is the connection with a target.
-type link struct {
-	cfg       Config
-	handshake handshake
-	conn      *grpc.ClientConn
-	client    pb.GNMIClient
-}
-
-// open prepares the connection; it is made when the first call needs it.
-func (s *link) open() error {
-	conn, err := s.dial()
-	if err != nil {
-		return fmt.Errorf("device %s: gNMI: %w", s.cfg.Device, err)
-	}
-	s.conn, s.client = conn, pb.NewGNMIClient(conn)
-	return nil
-}
-
-func (s *link) dial() (*grpc.ClientConn, error) {
-	c := &s.cfg
+func (t *Target) dial() (*grpc.ClientConn, error) {
+	c := &t.cfg
 	creds := insecure.NewCredentials()
 	if !c.Plaintext {
 		conf, err := c.TLS.config()
 		if err != nil {
 			return nil, err
 		}
-		creds = &watchedCredentials{credentials.NewTLS(conf), &s.handshake}
+		creds = &watchedCredentials{credentials.NewTLS(conf), &t.handshake}
 	}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		// A switch is reached directly, whatever proxy this host uses for the web.
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent("csig"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.maxMessage), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage), grpc.ForceCodecV2(newCodec())),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(windowSize), // and no more, however much is under way
 		grpc.WithInitialConnWindowSize(windowSize),

@@ -35,9 +35,9 @@ type Shape struct {
 // maxLeaves is how many leaves one answer may have: a switch has some hundred ports.
 const maxLeaves = 1 << 17
 
-// leaves appends the leaves of a notification that the shape has. What is no proper gNMI is an
+// Append appends the leaves of a notification that the shape has. What is no proper gNMI is an
 // error; what the shape does not have is passed over.
-func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
+func (s *Shape) Append(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 	r := leafReader{shape: s, out: out}
 	for _, u := range n.GetUpdate() {
 		var at spot
@@ -49,7 +49,7 @@ func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 				if lists := s.Lists[at.path]; len(lists) > 0 && !at.in {
 					return nil, fmt.Errorf("%s: a path without its key %s", at.path, lists[0])
 				}
-				at = at.child(bare(e.GetName()))
+				at = at.child(Bare(e.GetName()))
 				keys := make([]string, 0, len(s.Lists[at.path]))
 				for _, key := range s.Lists[at.path] {
 					v, there := e.GetKey()[key]
@@ -66,8 +66,8 @@ func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 		if !s.wants(at.path) {
 			continue
 		}
-		var v value
-		if v.read(u.GetVal()) {
+		var v Value
+		if v.Read(u.GetVal()) {
 			if err := r.leaf(at, &v); err != nil {
 				return nil, err
 			}
@@ -91,7 +91,7 @@ func (s *Shape) leaves(out []Leaf, n *pb.Notification) ([]Leaf, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("JSON of %s: %s", untrusted.Text(at.path, maxName), untrusted.Text(err.Error(), maxText))
+			return nil, fmt.Errorf("JSON of %s: %s", untrusted.Text(at.path, MaxName), untrusted.Text(err.Error(), MaxText))
 		}
 	}
 	return r.out, nil
@@ -140,9 +140,9 @@ func (r *leafReader) json(js json.RawMessage, at spot) error {
 	keys := r.shape.Lists[at.path]
 	switch {
 	case r.shape.Leaves[at.path]:
-		var v value
-		if !v.readJSON(js) {
-			return fmt.Errorf("%s: %w: an object or a list", at.path, errWrongType)
+		var v Value
+		if !v.ReadJSON(js) {
+			return fmt.Errorf("%s: %w: an object or a list", at.path, ErrType)
 		}
 		return r.leaf(at, &v)
 	case len(keys) > 0 && js[0] == '[':
@@ -157,7 +157,7 @@ func (r *leafReader) json(js json.RawMessage, at spot) error {
 		}
 		return nil
 	case js[0] != '{':
-		return fmt.Errorf("%s: %w: want an object", at.path, errWrongType)
+		return fmt.Errorf("%s: %w: want an object", at.path, ErrType)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(js, &object); err != nil {
@@ -167,14 +167,14 @@ func (r *leafReader) json(js json.RawMessage, at spot) error {
 		values := make([]string, len(keys))
 		for name, js := range object {
 			for i, key := range keys {
-				if bare(name) != key {
+				if Bare(name) != key {
 					continue
 				}
-				var v value
-				if !v.readJSON(js) || v.kind != textValue {
-					return fmt.Errorf("%s: key %s: %w", at.path, key, errWrongType)
+				var v Value
+				if !v.ReadJSON(js) || v.Kind != Text {
+					return fmt.Errorf("%s: key %s: %w", at.path, key, ErrType)
 				}
-				values[i] = bareIdentity(v.text)
+				values[i] = bareIdentity(v.Text)
 			}
 		}
 		for i, v := range values {
@@ -185,7 +185,7 @@ func (r *leafReader) json(js json.RawMessage, at spot) error {
 		at = at.entry(values)
 	}
 	for name, js := range object {
-		if next := at.child(bare(name)); r.shape.wants(next.path) {
+		if next := at.child(Bare(name)); r.shape.wants(next.path) {
 			if err := r.json(js, next); err != nil {
 				return err
 			}
@@ -204,30 +204,30 @@ func bareIdentity(text string) string {
 }
 
 // leaf notes the value of a leaf.
-func (r *leafReader) leaf(at spot, v *value) error {
+func (r *leafReader) leaf(at spot, v *Value) error {
 	if !r.shape.Leaves[at.path] {
-		if v.kind == otherValue && v.text == "no value" {
+		if v.Kind == Other && v.Text == "no value" {
 			return nil
 		}
-		return fmt.Errorf("%s: %w: %s where a tree is due", untrusted.Text(at.path, maxName), errWrongType, v.describe())
+		return fmt.Errorf("%s: %w: %s where a tree is due", untrusted.Text(at.path, MaxName), ErrType, v.Describe())
 	}
 	if r.shape.Skip != nil && r.shape.Skip(at.path, at.keys) {
 		return nil
 	}
 	l := Leaf{Path: at.path, Keys: at.keys}
-	switch v.kind {
-	case numberValue:
-		l.Value = strconv.FormatUint(v.num, 10)
-	case textValue:
-		l.Value = bareIdentity(v.text)
+	switch v.Kind {
+	case Number:
+		l.Value = strconv.FormatUint(v.Num, 10)
+	case Text:
+		l.Value = bareIdentity(v.Text)
 	default:
-		if v.text != "a boolean" {
+		if v.Text != "a boolean" {
 			if r.shape.Lenient {
 				return nil
 			}
-			return fmt.Errorf("%s: %w: %s", at.path, errWrongType, v.describe())
+			return fmt.Errorf("%s: %w: %s", at.path, ErrType, v.Describe())
 		}
-		l.Value = strconv.FormatBool(v.num == 1)
+		l.Value = strconv.FormatBool(v.Num == 1)
 	}
 	if r.shape.Lenient {
 		l.Value, l.Keys = untrusted.Text(l.Value, r.shape.Longest), slices.Clone(l.Keys)

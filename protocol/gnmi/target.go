@@ -1,7 +1,6 @@
 package gnmi
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,23 +14,23 @@ import (
 	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
-// Target is a target whose configuration is read and written, over the same kind of
-// connection and within the same limits as a Source. It is safe for concurrent use.
-type Target struct{ link }
+// Target is the connection with a target. It is safe for concurrent use.
+type Target struct {
+	cfg       Config
+	handshake handshake
+	conn      *grpc.ClientConn
+	client    pb.GNMIClient
+}
 
-// Connect returns a Target, which is contacted by its first call. Of the Config a Source's
-// own keys (Ports, Interval, Mode) have no meaning.
+// Connect returns a Target, which is contacted by its first call. It reads the files that the
+// Config names.
 func Connect(cfg Config) (*Target, error) {
-	cfg.Device = cmp.Or(cfg.Device, cfg.Address)
-	cfg.Ports = []string{cfg.Device} // of which there have to be some
-	cfg, err := cfg.withDefaults()
+	t := &Target{cfg: cfg.WithDefaults()}
+	conn, err := t.dial()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("device %s: gNMI: %w", t.cfg.Device, err)
 	}
-	t := &Target{link{cfg: cfg}}
-	if err := t.open(); err != nil {
-		return nil, err
-	}
+	t.conn, t.client = conn, pb.NewGNMIClient(conn)
 	return t, nil
 }
 
@@ -56,16 +55,16 @@ func (t *Target) Get(ctx context.Context, kind pb.GetRequest_DataType, shape *Sh
 	if t.cfg.Target != "" {
 		req.Prefix = &pb.Path{Target: t.cfg.Target}
 	}
-	reply, err := t.client.Get(ctx, req, grpc.WaitForReady(true))
-	if err = t.classify(ctx, err); absent(err) {
-		return nil, t.deviceError(fmt.Errorf("Get: %w: %w", ErrMissing, err))
+	notes, err := t.Notifications(ctx, req, true)
+	if Absent(err) {
+		return nil, t.Error(fmt.Errorf("Get: %w: %w", ErrMissing, err))
 	} else if err != nil {
-		return nil, t.deviceError(fmt.Errorf("Get: %w", err))
+		return nil, t.Error(fmt.Errorf("Get: %w", err))
 	}
 	var out []Leaf
-	for _, n := range reply.GetNotification() {
-		if out, err = shape.leaves(out, n); err != nil {
-			return nil, t.deviceError(fmt.Errorf("the answer to Get: %w", err))
+	for _, n := range notes {
+		if out, err = shape.Append(out, n); err != nil {
+			return nil, t.Error(fmt.Errorf("the answer to Get: %w", err))
 		}
 	}
 	return out, nil
@@ -95,7 +94,7 @@ func (t *Target) Set(ctx context.Context, req *pb.SetRequest) error {
 		return nil
 	}
 	code := status.Code(err)
-	err = t.deviceError(fmt.Errorf("Set: %w", t.classify(ctx, err)))
+	err = t.Error(fmt.Errorf("Set: %w", t.classify(ctx, err)))
 	switch code { // any other may be of this end, of the connection, or of an error half way
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange,
 		codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
@@ -111,16 +110,16 @@ func (t *Target) Models(ctx context.Context) (models []string, err error) {
 	defer cancel()
 	reply, err := t.client.Capabilities(ctx, &pb.CapabilityRequest{}, grpc.WaitForReady(true))
 	if err = t.classify(ctx, err); err != nil {
-		return nil, t.deviceError(fmt.Errorf("Capabilities: %w", err))
+		return nil, t.Error(fmt.Errorf("Capabilities: %w", err))
 	}
 	if have := reply.GetSupportedEncodings(); !slices.Contains(have, pb.Encoding_JSON_IETF) {
-		return nil, t.deviceError(fmt.Errorf("%w: it has %v, wanted is JSON_IETF", ErrEncoding, few(have)))
+		return nil, t.Error(fmt.Errorf("%w: it has %v, wanted is JSON_IETF", ErrEncoding, few(have)))
 	}
 	for _, m := range reply.GetSupportedModels() {
-		if len(models) == maxMembers {
+		if len(models) == maxModels {
 			break
 		}
-		models = append(models, untrusted.Text(m.GetName(), maxName))
+		models = append(models, untrusted.Text(m.GetName(), MaxName))
 	}
 	return models, nil
 }

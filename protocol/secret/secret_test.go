@@ -1,4 +1,4 @@
-package counters
+package secret
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	const word = "correct horse"
 	v := struct {
 		User     string
-		Password Secret
+		Password Text
 	}{"csig", word}
 	js, err := json.Marshal(v)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestSecretNeverPrints(t *testing.T) {
 			t.Errorf("the secret is in %q", out)
 		}
 	}
-	if got := fmt.Sprint(Secret("")); got != "" {
+	if got := fmt.Sprint(Text("")); got != "" {
 		t.Errorf("an empty secret prints as %q; want nothing, so that a missing one shows", got)
 	}
 }

@@ -1,12 +1,10 @@
 package gnmi
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"time"
 
-	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that boundedCodec wraps
 	"google.golang.org/grpc/mem"
@@ -26,9 +24,13 @@ const (
 	maxParts       = 1 << 18          // messages within a message: paths, elements, values
 	scanFrom       = 128 << 10        // bytes; smaller messages cannot have that many that matter
 	maxDepth       = 64               // of messages within each other; encoding/json has a bound of its own
-	maxMembers     = 1 << 16          // of aggregates
-	maxText        = 300              // bytes of a target's text in an error, which may have several
-	maxName        = 256              // bytes
+	maxModels      = 1 << 16
+)
+
+// What of a target's text is kept, in bytes.
+const (
+	MaxText = 300 // in an error, which may have several
+	MaxName = 256
 )
 
 // throttle bounds how much of something comes in a second, and twice that at once.
@@ -59,26 +61,6 @@ func (c *throttledConn) Read(b []byte) (int, error) {
 		time.Sleep(wait) // short: what b holds is all that it waits for
 	}
 	return n, err
-}
-
-// newWork bounds the work on one stream.
-func newWork() throttle { return throttle{rate: float64(workPerSecond)} }
-
-// pace waits until the next message may be taken in, after one that took work from begun
-// on.
-func (*link) pace(ctx context.Context, work *throttle, begun time.Time, reply *pb.SubscribeResponse) {
-	now := time.Now()
-	parts := 1 + len(reply.GetUpdate().GetUpdate()) + len(reply.GetUpdate().GetDelete())
-	wait := work.take(int64(now.Sub(begun))+int64(parts)*int64(workPerUpdate), now)
-	if wait <= 0 {
-		return
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // boundedCodec is gRPC's own codec for messages that do not grow too much when they are
