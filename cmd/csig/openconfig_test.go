@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/csig-agent/csig/vendors/openconfig/oc"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
 )
 

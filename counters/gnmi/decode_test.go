@@ -15,8 +15,8 @@ import (
 	"github.com/openconfig/ygot/ygot"
 	"pgregory.net/rapid"
 
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // record is a sink that keeps what it gets.
@@ -142,7 +142,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.all(n...)
+			h.all(asState(n)...)
 		case "prefix":
 			for name, i := range dev.Interface {
 				n, err := ygot.TogNMINotifications(i, 1, ygot.GNMINotificationsConfig{
@@ -151,7 +151,7 @@ func TestDecoderAgainstYgot(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				h.all(n...)
+				h.all(asState(n)...)
 			}
 		default:
 			full := rapid.Bool().Draw(t, "module names")
@@ -169,8 +169,22 @@ func TestDecoderAgainstYgot(t *testing.T) {
 	})
 }
 
+// asState gives leaves that are configuration, too, their paths in the state.
+func asState(notes []*pb.Notification) []*pb.Notification {
+	for _, n := range notes {
+		for _, u := range n.GetUpdate() {
+			for _, e := range u.GetPath().GetElem() {
+				if e.GetName() == "config" {
+					e.Name = "state"
+				}
+			}
+		}
+	}
+	return notes
+}
+
 func asJSON(t *rapid.T, dev *oc.Device, way string, full bool) []*pb.Notification {
-	root, err := ygot.ConstructIETFJSON(dev, &ygot.RFC7951JSONConfig{AppendModuleName: full})
+	root, err := ygot.ConstructIETFJSON(dev, &ygot.RFC7951JSONConfig{AppendModuleName: full, PreferShadowPath: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package gnmi reads the egress counters of a switch from its gNMI target, in the
-// OpenConfig models (package oc has the part of them that is looked at). It
+// OpenConfig models (package protocol/gnmi/oc has the part of them that is looked at). It
 // implements counters.Source.
 //
 // # How the target is asked

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // leafID is one of the leaves of an interface that this package looks at.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // leaf is the newest value of one leaf of a port.

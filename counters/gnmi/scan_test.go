@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // A target with Get is listed alike in each encoding, also where it takes a subscription only.

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // Every mode with every encoding gives the same samples.

@@ -10,8 +10,8 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // bench is a Source without a target: notifications go straight into its state,

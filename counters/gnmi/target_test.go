@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/counters/gnmi/oc"
 	"github.com/csig-agent/csig/protocol/gnmi"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
@@ -380,7 +380,7 @@ func (d *device) collect(at int64, path *pb.Path, enc pb.Encoding, last map[stri
 			if err != nil {
 				panic(err)
 			}
-			for _, u := range all[0].Update {
+			for _, u := range asState(all)[0].Update {
 				if under(u.Path, rest) {
 					n.Update = append(n.Update, u)
 				}
@@ -420,7 +420,7 @@ func under(p *pb.Path, rest []string) bool {
 }
 
 func jsonAt(i *oc.Interface, rest []string, full bool) []byte {
-	m, err := ygot.ConstructIETFJSON(i, &ygot.RFC7951JSONConfig{AppendModuleName: full})
+	m, err := ygot.ConstructIETFJSON(i, &ygot.RFC7951JSONConfig{AppendModuleName: full, PreferShadowPath: true})
 	if err != nil {
 		panic(err)
 	}

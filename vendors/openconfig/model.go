@@ -1,6 +1,6 @@
 // Package openconfig sets up switches whose gNMI target has OpenConfig's models: the TPID and
 // the MTU of interfaces (openconfig-vlan, openconfig-interfaces), by types that ygot
-// generated from them (package oc).
+// generated from them (package protocol/gnmi/oc).
 //
 // What csig keeps on the switch, its record, is in the descriptions of ACL sets that no
 // interface uses, named csig-record-…: the models have no other place for the text of a
@@ -11,8 +11,8 @@ import (
 	pb "github.com/openconfig/gnmi/proto/gnmi"
 	"github.com/openconfig/ygot/ygot"
 
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/gnmiset"
-	"github.com/csig-agent/csig/vendors/openconfig/oc"
 )
 
 // Model is where OpenConfig has what csig configures.

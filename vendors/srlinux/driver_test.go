@@ -16,7 +16,7 @@ import (
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/gnmiset"
-	"github.com/csig-agent/csig/vendors/openconfig/oc"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"

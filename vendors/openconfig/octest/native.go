@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/csig-agent/csig/vendors/openconfig/oc"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 )
 
 // What a target with Native has is the part of SR Linux's own models that csig writes

@@ -29,7 +29,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/csig-agent/csig/vendors/openconfig/oc"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 

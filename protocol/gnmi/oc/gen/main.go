@@ -18,30 +18,27 @@ import (
 
 func main() {
 	models := flag.String("models", "", "`folder` of a clone of github.com/openconfig/public")
-	modules := flag.String("modules", "openconfig-interfaces,openconfig-if-ethernet,openconfig-if-aggregate", "`names`, which are found below the clone")
-	config := flag.Bool("config", false, "configuration, not operational state")
 	schema := flag.String("schema", "", "`file` to write the schema to, for tests, in Go")
 	flag.Parse()
-	if err := run(*models, strings.Split(*modules, ","), *config, *schema); err != nil {
+	if err := run(*models, *schema); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(models string, modules []string, config bool, schema string) error {
+// modules are found below the clone, but for csig-needs.
+var modules = []string{"openconfig-interfaces", "openconfig-if-ethernet", "openconfig-if-aggregate", "openconfig-vlan", "openconfig-acl", "csig-needs"}
+
+func run(models, schema string) error {
 	if models == "" {
 		return errors.New("-models is empty: set OPENCONFIG_PUBLIC to the folder of a clone of github.com/openconfig/public")
-	}
-	prefer := genutil.PreferOperationalState
-	if config {
-		prefer = genutil.PreferIntendedConfig
 	}
 	generate := func(schema bool) (*gogen.GeneratedCode, error) {
 		code, errs := gogen.New("gen", ygen.IROptions{
 			// The IETF's module lists interfaces a second time.
 			ParseOptions: ygen.ParseOpts{ExcludeModules: []string{"ietf-interfaces"}},
 			TransformationOptions: ygen.TransformationOpts{
-				CompressBehaviour:                    prefer,
+				CompressBehaviour:                    genutil.PreferIntendedConfig,
 				GenerateFakeRoot:                     true,
 				FakeRootName:                         "device",
 				ShortenEnumLeafNames:                 true,
@@ -56,7 +53,7 @@ func run(models string, modules []string, config bool, schema string) error {
 			GenerateSimpleUnions:    true,
 			IgnoreShadowSchemaPaths: true,
 			GenerateJSONSchema:      schema, // with it the types could not do without
-		}).Generate(append(modules, "csig-needs"), []string{filepath.Join(models, "..."), "."})
+		}).Generate(modules, []string{filepath.Join(models, "..."), "."})
 		if errs != nil {
 			return nil, errs
 		}
