@@ -15,9 +15,9 @@ import (
 
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/ebpf"

@@ -16,7 +16,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )

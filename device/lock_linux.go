@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/linux/netdev"
 )

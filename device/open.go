@@ -19,8 +19,8 @@ import (
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/all"
 )

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/quantize"
 )
 

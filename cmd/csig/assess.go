@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors/all"
 )

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/vendors"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/discovery"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/discovery"
 	"github.com/csig-agent/csig/quantize"
 )
 

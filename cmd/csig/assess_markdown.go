@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/csig-agent/csig/assess"
+	"github.com/csig-agent/csig/plans/assess"
 )
 
 // assessMarkdown is an assessment for a change ticket.

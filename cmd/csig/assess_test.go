@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/assess"
 )
 
 // assessOf assesses a fleet without asking a device.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/findings"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/vendors"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/rollout"
 )
 
 // addYes adds the flag of commands that ask on a terminal before they change anything.

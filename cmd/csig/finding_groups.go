@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 )

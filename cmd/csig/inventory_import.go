@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csig-agent/csig/discovery"
-	"github.com/csig-agent/csig/discovery/netbox"
+	"github.com/csig-agent/csig/inventory/discovery"
+	"github.com/csig-agent/csig/inventory/discovery/netbox"
 	"github.com/csig-agent/csig/inventory/outfile"
 	"github.com/csig-agent/csig/protocol/untrusted"
 )

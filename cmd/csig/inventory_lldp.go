@@ -11,8 +11,8 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/discovery"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/inventory/discovery"
 )
 
 // lldpOptions say whether devices are asked for their neighbours, and how.

@@ -12,10 +12,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/vendors/all"
 	"github.com/csig-agent/csig/vendors/openflow"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/csig-agent/csig/assess"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/assess"
 	"github.com/csig-agent/csig/vendors/all"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/agent/api"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 )
 
 // operator is who runs this command.

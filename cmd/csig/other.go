@@ -11,7 +11,7 @@ import (
 	"github.com/csig-agent/csig/device"
 	"github.com/csig-agent/csig/hosts/tcp"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/vendors"
 )
 

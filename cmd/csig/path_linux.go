@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/probe"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/rollout"
 )
 
 // How long a probe over a path may take, and how often it is sent before it is

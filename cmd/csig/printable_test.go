@@ -18,7 +18,7 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 

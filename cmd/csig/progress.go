@@ -16,8 +16,8 @@ import (
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/plans"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/rollout"
 	"github.com/csig-agent/csig/vendors"
 )
 

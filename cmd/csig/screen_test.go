@@ -12,7 +12,7 @@ import (
 
 	"github.com/csig-agent/csig/cmd/process"
 	"github.com/csig-agent/csig/plans"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 	"github.com/csig-agent/csig/vendors"
 )
 

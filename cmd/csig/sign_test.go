@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/csig-agent/csig/device"
-	"github.com/csig-agent/csig/rollout"
+	"github.com/csig-agent/csig/plans/rollout"
 )
 
 // keygen runs the real ssh-keygen.

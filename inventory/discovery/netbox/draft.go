@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/csig-agent/csig/discovery"
+	"github.com/csig-agent/csig/inventory/discovery"
 	"github.com/csig-agent/csig/protocol/untrusted"
 )
 

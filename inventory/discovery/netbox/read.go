@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csig-agent/csig/discovery"
+	"github.com/csig-agent/csig/inventory/discovery"
 	"github.com/csig-agent/csig/protocol/untrusted"
 )
 

@@ -90,7 +90,7 @@ func (p panics) Close() error                                 { p.closed.Add(1);
 
 // A panic in the work for one device is that device's error, in every pass.
 func TestPanics(t *testing.T) {
-	const says = "a defect in csig, please report it: makeslice: len out of range (in github.com/csig-agent/csig/rollout.panics."
+	const says = "a defect in csig, please report it: makeslice: len out of range (in github.com/csig-agent/csig/plans/rollout.panics."
 	net, f := offFleet()
 	bad := "leaf0"
 	var opened, closed atomic.Int32
