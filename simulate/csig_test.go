@@ -281,6 +281,7 @@ func TestCSIGMistakes(t *testing.T) {
 		"csig: {switches: [{kind: software, interval: 1us, reading_age: 101us}]}": "s.yaml:4:64: scenario: csig: switches: counters are older than 100 intervals",
 		"csig: {switches: [{kind: software, reading_age: 11s}]}":                  "s.yaml:4:49: scenario: csig: switches: counters are older than 100 intervals",
 		"csig: {switches: [{kind: software, stale: frozen, lease: 1ms}]}":         "s.yaml:4:51: scenario: csig: switches: rules that stay have none",
+		"csig: {switches: [{kind: software, lease: 99ms}]}":                       "s.yaml:4:43: scenario: csig: switches: rules would end before the next reading, 100ms after the one before",
 		"csig: {switches: [{kind: native, names: leaf7}]}":                        "s.yaml:4:41: scenario: csig: switches: no switch is called \"leaf7\"",
 		"csig: {switches: [{kind: native}, {names: switch*, kind: none}]}":        `s.yaml:4:43: scenario: csig: switches: entries before name all the switches that "switch*" does`,
 		"csig: {switches: [{kind: native, names: ''}]}":                           `s.yaml:4:41: scenario: csig: switches: no switch is called ""`,

@@ -89,8 +89,11 @@ func (c *CSIGSwitches) Check(m inventory.Mapping) {
 	if m.Has("table") && !m.Has("operation") {
 		m.Wrong("table", "e.g. operation: 100us", "the table counts where operations take time")
 	}
-	if c.Stale == "frozen" && m.Has("lease") {
+	switch {
+	case c.Stale == "frozen" && m.Has("lease"):
 		m.Wrong("lease", "leave it out", "rules that stay have none")
+	case c.Kind == "software" && c.Lease != 0 && c.Lease < c.interval():
+		m.WrongValue("lease", "three intervals, or leave it out", "rules would end before the next reading, %v after the one before", c.interval())
 	}
 }
 

@@ -24,7 +24,7 @@ type Result struct {
 	Slowdown   Slowdown         `json:"slowdown"`
 	Sizes      []SizeResult     `json:"sizes"`
 	Workloads  []WorkloadResult `json:"workloads"`
-	Queue      uint64           `json:"longest_queue_bytes"`
+	Queue      uint64           `json:"longest_queue_bytes"` // at a switch
 	QueueP99   uint64           `json:"queue_p99_bytes"` // that a packet found at a switch, 6 % more at most
 	Drops      uint64           `json:"drops"`           // packets
 	Timeouts   uint64           `json:"timeouts"`
@@ -166,7 +166,9 @@ func (m *Simulation) result(w *watch) *Result {
 	}
 	r.Unread = n.unread()
 	for i := range n.links {
-		r.Queue, r.Drops = max(r.Queue, n.links[i].mostQueue), r.Drops+n.links[i].drops
+		if l := &n.links[i]; l.of >= 0 { // ACKs wait at hosts, too
+			r.Queue, r.Drops = max(r.Queue, l.mostQueue), r.Drops+l.drops
+		}
 	}
 	r.QueueP99 = min(r.QueueP99, r.Queue) // its steps are 6 % wide
 	r.Measured = Measured{FromNS: ns(w.from), ToNS: ns(min(w.to, n.now)), Flows: len(slow)}

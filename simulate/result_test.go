@@ -68,6 +68,15 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestQueuesOfSwitches: what waits at a host is no queue of a switch.
+func TestQueuesOfSwitches(t *testing.T) {
+	t.Parallel()
+	r := run(t, head+"packets: {payload: 60, header: 40, ack: 1000}\ncontrol: {kind: window, window: 6k}\nflows: [{from: 0, to: 1, size: 6k}]\n")
+	if r.Queue == 0 || r.Queue > 1000 {
+		t.Errorf("ACKs of 1000 bytes of packets of 100: the longest queue has %d bytes", r.Queue)
+	}
+}
+
 // TestMeasured: flows of the warm-up and the cool-down do not count, nor does what links carried then.
 func TestMeasured(t *testing.T) {
 	t.Parallel()

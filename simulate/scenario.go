@@ -301,7 +301,7 @@ func (s *Scenario) packets() int {
 	return int((s.most - min(s.fixed(), s.most)) / packetMemory)
 }
 
-// hopBytes are the bytes of telemetry a hop (draft-ietf-info-hpcc §3).
+// hopBytes are the bytes of telemetry a hop, of the formats that draft-miao-ccwg-hpcc-info-03 shows.
 var hopBytes = map[string]int32{"none": 0, "ifa": 32, "ioam": 20, "p4": 24}
 
 // ns3Bytes are those of five hops of 8 bytes, and 2.
