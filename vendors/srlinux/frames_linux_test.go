@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/fabric"
+	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/gnmiset"
-	"github.com/csig-agent/csig/protocol/gnmi/oc"
 	"github.com/csig-agent/csig/vendors/openconfig/octest"
 )
 
