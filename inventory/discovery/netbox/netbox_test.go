@@ -12,7 +12,7 @@ import (
 
 func example(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../examples/netbox", name))
+	text, err := os.ReadFile(filepath.Join("../../../examples/netbox", name))
 	if err != nil {
 		t.Fatal(err)
 	}
