@@ -21,7 +21,7 @@ import (
 	"github.com/csig-agent/csig/agent/api"
 	"github.com/csig-agent/csig/agent/api/tlstest"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/web/webtest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // daemonThat is a daemon in memory that answers so.

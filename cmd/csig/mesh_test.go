@@ -19,8 +19,8 @@ import (
 	"github.com/csig-agent/csig/findings"
 	"github.com/csig-agent/csig/hosts/mesh"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/quantize"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // meshOf is a collector of examples/mesh.yaml, to which hosts have told what they read: what passes a port has

@@ -13,7 +13,7 @@ import (
 	"github.com/csig-agent/csig/counters/gnmi"
 	client "github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // Every hostile gNMI target there is, all at once: the healthy devices beside them are read,

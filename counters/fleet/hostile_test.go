@@ -12,7 +12,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // Beside agents that flood, lie, are late or silent, the healthy ones are read at every

@@ -16,7 +16,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // A target that has no Get is asked about silent ports with a subscription of its own.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/protocol/gnmi"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 var onlyProto = []pb.Encoding{pb.Encoding_PROTO}

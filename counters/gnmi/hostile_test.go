@@ -9,8 +9,8 @@ import (
 
 	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/gnmi/gnmitest"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/untrusted"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // heap is how many bytes of memory are in use.

@@ -24,7 +24,7 @@ import (
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/protocol/gnmi"
 	"github.com/csig-agent/csig/protocol/gnmi/oc"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // The OpenConfig server logs into files of the temporary folder, unless it is set

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/counters"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/ofp"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // TestNotCounted has a switch that does not keep a counter, which it returns as all ones:

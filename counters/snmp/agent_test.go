@@ -14,7 +14,7 @@ import (
 
 	"github.com/csig-agent/csig/counters"
 	"github.com/csig-agent/csig/counters/snmp/snmptest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // fakeAgent is an SNMPv2c agent in memory whose answers a test may spoil.

@@ -13,7 +13,7 @@ import (
 	"github.com/gosnmp/gosnmp"
 
 	"github.com/csig-agent/csig/counters"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 func TestRead(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/vendors/ovs/ovstest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 )
 
 // fake is a bridge that says hello, answers barriers and bundles, and leaves the

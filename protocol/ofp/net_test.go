@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // network is one in memory, with addresses of TCP.

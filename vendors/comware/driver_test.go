@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
@@ -18,7 +19,6 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"
@@ -19,7 +20,6 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -18,6 +18,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/protocol/sonicdb"
 	"github.com/csig-agent/csig/protocol/sonicmq"
 	"github.com/csig-agent/csig/quantize"
@@ -25,7 +26,6 @@ import (
 	"github.com/csig-agent/csig/vendors/sai/saitest"
 	"github.com/csig-agent/csig/vendors/sonic/sonictest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
 	"github.com/csig-agent/csig/vlanrules"
 )
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // Password is that of an Account, and of a Listener.

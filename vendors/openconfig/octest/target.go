@@ -30,7 +30,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/csig-agent/csig/protocol/gnmi/oc"
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // Port is what a port is configured to.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 	"github.com/csig-agent/csig/vendors/vendorstest/memory"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csig-agent/csig/vendors/vendorstest/memnet"
+	"github.com/csig-agent/csig/protocol/memnet"
 )
 
 // Options are where a proxy's two sides are.
