@@ -25,8 +25,8 @@ type Result struct {
 	Sizes      []SizeResult     `json:"sizes"`
 	Workloads  []WorkloadResult `json:"workloads"`
 	Queue      uint64           `json:"longest_queue_bytes"` // at a switch
-	QueueP99   uint64           `json:"queue_p99_bytes"` // that a packet found at a switch, 6 % more at most
-	Drops      uint64           `json:"drops"`           // packets
+	QueueP99   uint64           `json:"queue_p99_bytes"`     // that a packet found at a switch, 6 % more at most
+	Drops      uint64           `json:"drops"`               // packets
 	Timeouts   uint64           `json:"timeouts"`
 	Moves      uint64           `json:"moves"`                      // of flows to another path
 	Hosts      Utilisation      `json:"host_links"`                 // of switches' ports to hosts
