@@ -186,7 +186,8 @@ func TestECN(t *testing.T) {
 // TestNoProgress: flows that nothing is acknowledged to end the simulation by their names.
 func TestNoProgress(t *testing.T) {
 	t.Parallel()
-	m := simulation(t, "format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}}\nswitches: {queue: 1050}\nrecovery: {timeout: 10us}\ncontrol: {kind: csig}\ncsig: {switches: [{kind: native}]}\nflows: [{from: 0-1, to: 2, size: 100k}, {from: 0, to: 1, size: 100, at: 1ms}]\n")
+	m := simulation(t, "format: csig.scenario/v1\ntopology: {star: {hosts: 3, rate: 100G, delay: 1us}}\nswitches: {queue: 1052}\nrecovery: {timeout: 10us}\ncontrol: {kind: csig}\ncsig: {switches: [{kind: native}]}\nflows: [{from: 0-1, to: 2, size: 100k}, {from: 0, to: 1, size: 100, at: 1ms}]\n")
+	m.network.ports.limit = 1050 // a scenario with it is refused
 	if _, err := m.Run(t.Context(), func(int, int) {}); err == nil || !strings.Contains(err.Error(), "s.yaml:7:9: scenario: flows: nothing was acknowledged from 1.004035ms to 5.750757ms: flow 0") || !strings.Contains(err.Error(), ": flow 0 (host 0 to 2, 0 of 100000 bytes), flow 1 (host 1 to 2, ") {
 		t.Errorf("%v", err)
 	}
