@@ -67,6 +67,7 @@ type Agent struct {
 	tried      api.Verdict // the self-test
 
 	setupError string             // why the setup does not hold; "" where it does
+	cutOff     bool               // it was the device's connection, and no port
 	would      []findings.Finding // what a real run would refuse, in shadow mode
 	ports      []port
 	cycle      cycleState

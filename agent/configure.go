@@ -250,6 +250,7 @@ func (d *Daemon) examine(ctx context.Context, r *running) (vendors.Facts, *exami
 
 // incomplete is what a configuration in force still lacks on the device.
 func (d *Daemon) incomplete(ctx context.Context, r *running) error {
+	r.agent.awaitSetup(ctx)
 	why := r.agent.setupProblem()
 	err := d.open(r.dev, func(driver vendors.Driver) error {
 		have, err := d.observe(ctx, driver)

@@ -317,6 +317,28 @@ func TestDaemonRefuses(t *testing.T) {
 	}
 }
 
+// TestDaemonIsCutOff: a setup during which the connection with the device broke is tried again before a client is told.
+func TestDaemonIsCutOff(t *testing.T) {
+	for _, tries := range []int{1, 2, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			drv, calls := &recorder{apply: errors.New("the connection broke")}, 0
+			drv.applies = func() {
+				if calls++; calls > tries {
+					drv.apply = nil
+				}
+			}
+			k := newKeeper(t, drv, nil)
+			k.begin(t)
+			defer k.close(t)
+			begin := time.Now()
+			err := k.Configure(t.Context(), []byte(deviceText), "")
+			if took := time.Since(begin); took > cutOffTime+setupRetry || (tries < 100) != (err == nil) || err != nil && !strings.Contains(err.Error(), "the connection broke") {
+				t.Errorf("%d tries: %v after %v", tries, err, took)
+			}
+		})
+	}
+}
+
 // TestDaemonIsIncomplete has a port that is not there: the rest is in force.
 func TestDaemonIsIncomplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

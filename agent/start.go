@@ -244,6 +244,8 @@ func (e *UndoError) Unwrap() error { return e.Err }
 func (a *Agent) noteSetup(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.cutOff = err != nil && !vendors.IsPermanent(err)
+	vendors.EachPort(err, func(string, error) { a.cutOff = false })
 	if err == nil {
 		a.setupDue = time.Time{}
 		if a.setupError != "" {
@@ -270,6 +272,20 @@ func (a *Agent) noteSetup(err error) {
 			}
 		}
 	})
+}
+
+// cutOffTime is how long a setup that was cut off may take to be tried again, until its problem is said.
+const cutOffTime = 5 * setupRetry
+
+// awaitSetup waits while a setup that was cut off is tried again by the cycles.
+func (a *Agent) awaitSetup(ctx context.Context) {
+	is := func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.cutOff
+	}
+	for begin := time.Now(); is() && time.Since(begin) < cutOffTime && vendors.Wait(ctx, setupRetry/20) == nil; {
+	}
 }
 
 // setupProblem is what the setup still lacks; "" where it holds.
