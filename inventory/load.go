@@ -83,7 +83,7 @@ func (c *compiler) bytes(name string, included bool) (data []byte, again int, er
 		return nil, n, nil
 	}
 	if included && !isPlain(file, info) {
-		return nil, -1, &fs.PathError{Op: "read", Path: name, Err: errNotPlain}
+		return nil, -1, &fs.PathError{Op: "read", Path: name, Err: ErrNotPlain}
 	}
 	if data, err = io.ReadAll(io.LimitReader(file, maxWhole+1)); err == nil {
 		c.names[name] = len(c.read)

@@ -104,28 +104,38 @@ func (s Secret) fetch(ctx context.Context) (string, error) {
 	return "", errors.New("none is given; write {env: NAME}, {file: /PATH} or {command: [PROGRAM, ARGUMENT]} in the fleet file")
 }
 
-var errNotPlain = errors.New("it is not a plain file")
+// ErrNotPlain is of a file whose reading might never end.
+var ErrNotPlain = errors.New("it is not a plain file")
 
 // isPlain reports whether reading a file ends: not that of a device or a pipe, nor of a
 // file of the kernel that looks like a plain one.
 func isPlain(file fs.File, info fs.FileInfo) bool { return info.Mode().IsRegular() && !ofKernel(file) }
 
-// readSecret looks at the file that it has opened, so that the one checked is
-// the one read.
-func readSecret(path string) (string, error) {
+// OpenPlain opens a file that cannot hold csig up, or returns ErrNotPlain. It looks at the file that it has opened, so that the
+// one checked is the one read.
+func OpenPlain(path string) (*os.File, fs.FileInfo, error) {
 	// Opening a pipe must not wait for a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !isPlain(file, info) {
+		err = ErrNotPlain
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func readSecret(path string) (string, error) {
+	file, info, err := OpenPlain(path)
 	if err != nil {
 		return "", WithoutPath(err)
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", WithoutPath(err)
-	}
-	if !isPlain(file, info) {
-		return "", errNotPlain
-	}
 	if perm := info.Mode().Perm(); perm&0o037 != 0 {
 		return "", fmt.Errorf("others can get at it (mode %04o); run: chmod 600 %s", perm, path)
 	}

@@ -1,15 +1,14 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/csig-agent/csig/inventory"
+	"github.com/csig-agent/csig/protocol/untrusted"
 )
 
 // Topology is a network of one kind.
@@ -315,20 +314,16 @@ func (t *Topology) read(m inventory.Mapping) *graph {
 
 // readTopology reads a regular file: a pipe or a device that a scenario names could hold the command up for ever.
 func readTopology(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for a writer
-	if err != nil {
+	f, _, err := inventory.OpenPlain(path)
+	switch {
+	case errors.Is(err, inventory.ErrNotPlain):
+		return nil, fmt.Errorf("%s: it is no regular file", path)
+	case err != nil:
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: it is no regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxTopologyFile+1))
-	if err == nil && len(data) > maxTopologyFile {
+	data, err := untrusted.ReadAll(f, maxTopologyFile)
+	if errors.Is(err, untrusted.ErrTooLong) {
 		err = fmt.Errorf("%s: it has more than %d bytes", path, maxTopologyFile)
 	}
 	return data, err

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/inventory/outfile"
+	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/simulate"
 )
 
@@ -97,12 +97,12 @@ func readScenario(path string) (*simulate.Scenario, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostScenario+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(text) > mostScenario {
+	text, err := untrusted.ReadAll(f, mostScenario)
+	switch {
+	case errors.Is(err, untrusted.ErrTooLong):
 		return nil, fmt.Errorf("%s: a scenario has at most %d bytes", path, mostScenario)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return simulate.ParseScenario(path, text)
 }
