@@ -72,8 +72,8 @@ func TestNativeSignal(t *testing.T) {
 	}
 }
 
-// TestLocators: each port of a network with wide tags has its own, none of which says that nothing is known.
-func TestLocators(t *testing.T) {
+// TestLocatorsOfWideTags: each port of a network with wide tags has its own, none of which says that nothing is known.
+func TestLocatorsOfWideTags(t *testing.T) {
 	t.Parallel()
 	m := simulation(t, "format: csig.scenario/v1\ntopology: {leaf_spine: {leaves: 8, spines: 8, hosts: 2, rate: 100G, delay: 1us}}\nflows: [{from: 0, to: 1, size: 1k}]\ncsig: {tag: wide, switches: [{kind: native}]}\n")
 	seen := make(map[uint16]bool)

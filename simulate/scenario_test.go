@@ -39,8 +39,8 @@ func TestScenarioMistakes(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be simulated is refused before it runs, with the place in the file.
-func TestRefused(t *testing.T) {
+// TestWhatCannotRunIsRefused: what cannot be simulated is refused before it runs, with the place in the file.
+func TestWhatCannotRunIsRefused(t *testing.T) {
 	t.Parallel()
 	const far = "format: csig.scenario/v1\ntopology: {star: {hosts: 4, rate: 1G, delay: 5ms}}\n"
 	for text, want := range map[string]string{
