@@ -142,16 +142,25 @@ func neverBetter(t *testing.T, ld *traffic, probes int) {
 	j := &arrivals{table: l.profile.Signals[quantize.MinABWC].Buckets, length: uint64(ld.interval), windows: map[uint64]uint64{}, held: map[uint64]bool{}, frames: map[uint32]*crossed{}}
 	j.open(t, l)
 	r := rand.New(rand.NewPCG(14, 1))
-	for sent, round := 0, 0; sent < probes; round++ {
-		sent = l.sendLoad(t, ld, r, sent, min(sent+1000, probes))
-		j.read(t)
+	// As many again while the machine stood still for most of them, which are not judged.
+	for sent, all := 0, probes; ; all += probes {
+		for sent < all {
+			sent = l.sendLoad(t, ld, r, sent, min(sent+1000, all))
+			j.read(t)
+		}
+		var state planeState
+		if err := l.d.plane.CsigState.Lookup(l.d.byName["p2"].entry.Slot, &state); err != nil {
+			t.Fatal(err)
+		}
+		j.phase = state.Start % j.length
+		judged := j.verdict(t)
+		if judged > probes/2 {
+			return
+		}
+		if all >= 20*probes {
+			t.Fatalf("the machine stood still for %d probes, and not for %d", all-judged, judged)
+		}
 	}
-	var state planeState
-	if err := l.d.plane.CsigState.Lookup(l.d.byName["p2"].entry.Slot, &state); err != nil {
-		t.Fatal(err)
-	}
-	j.phase = state.Start % j.length
-	j.verdict(t)
 }
 
 // sendLoad sends the load and probes until so many probes have been sent, and returns their number.
@@ -262,6 +271,8 @@ func (j *arrivals) read(t *testing.T) {
 
 // settle computes what arrived in each interval.
 func (j *arrivals) settle() {
+	clear(j.windows)
+	clear(j.held)
 	var all []*crossed
 	for _, c := range j.frames {
 		if c.at[2] != 0 {
@@ -290,10 +301,11 @@ func (j *arrivals) best(window uint64) uint8 {
 	return j.table.Bucket(floor(truth(quantize.MinABWC, j.windows[window], linkRate, j.length)))
 }
 
-func (j *arrivals) verdict(t *testing.T) {
+// verdict judges all probes for which the machine did not stand still, and returns how many.
+func (j *arrivals) verdict(t *testing.T) (judged int) {
 	t.Helper()
 	j.settle()
-	var judged, apart, better, worse, full int
+	var apart, better, worse, full int
 	var by [quantize.NumBuckets]int
 	for _, number := range slices.Sorted(maps.Keys(j.frames)) {
 		c := j.frames[number]
@@ -325,12 +337,10 @@ func (j *arrivals) verdict(t *testing.T) {
 		}
 	}
 	t.Logf("%d probes: %d better than what arrived by more than a bucket, %d worse; %d on a full link; %d apart, where the machine stood still; better by %v", judged, better, worse, full, apart, by)
-	if apart > judged {
-		t.Errorf("the machine stood still for %d probes, and not for %d", apart, judged)
-	}
 	if better != 0 {
 		t.Errorf("%d of %d probes are better than what arrived", better, judged)
 	}
+	return judged
 }
 
 // TestSegmentedFrameDrains: a frame that is segmented behind the data plane finds the link free, and takes
