@@ -6,6 +6,7 @@ import (
 	"github.com/csig-agent/csig/docs"
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware"
 )
 
@@ -29,13 +30,7 @@ func openComware(cfg vendors.Config) (vendors.Driver, error) {
 		return nil, err
 	}
 	c := comwareOf(&cfg.Device)
-	c.Dial = func(ctx context.Context) (comware.Session, error) {
-		s, err := comware.Dial(ctx, login, cfg.Owner)
-		if err != nil {
-			return nil, err // not a nil *cli.Session in an interface that is not nil
-		}
-		return s, nil
-	}
+	c.Dial = func(ctx context.Context) (qos.Session, error) { return comware.Dial(ctx, login, cfg.Owner) }
 	return comware.Open(c), nil
 }
 

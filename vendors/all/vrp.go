@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vrp"
 )
 
@@ -39,7 +40,7 @@ func openVRP(platform string, cfg vendors.Config) (vendors.Driver, error) {
 	}
 	return vrp.Open(vrp.Config{
 		Platform: platform, Updates: cfg.Device.Updates == inventory.UpdatesCLI,
-		Dial: func(ctx context.Context) (*cli.Session, error) { return vrp.Dial(ctx, platform, login, cfg.Owner) },
+		Dial: func(ctx context.Context) (qos.Session, error) { return vrp.Dial(ctx, platform, login, cfg.Owner) },
 	}), nil
 }
 

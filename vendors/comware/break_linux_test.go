@@ -9,6 +9,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -19,10 +20,10 @@ import (
 // replaces what was left, they have what they had then, or the third value.
 func TestAfterABreak(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		l := newLab(t, inner, &plane.Memory{})
+		l := newLab(t, qos.Inner, &plane.Memory{})
 		c := &cut{left: -1}
-		l.driver.cfg.Dial = func(context.Context) (Session, error) { return &direct{Shell: l.Shell(), cut: c}, nil }
-		l.driver.hangUp()
+		l.driver.Dial = func(context.Context) (qos.Session, error) { return &direct{Shell: l.Shell(), cut: c}, nil }
+		l.driver.HangUp()
 		l.apply(t, setupFor(update(ports[1])...))
 		of := func(s uint8) []vlanrules.Intent {
 			return []vlanrules.Intent{intent(quantize.MinABW, s, 5), intent(quantize.MaxPD, s, 5)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
@@ -30,8 +31,8 @@ func (b *bench) view(t testing.TB) *view {
 func (b *bench) values(t testing.TB, port string) string {
 	t.Helper()
 	var list []string
-	for _, p := range b.view(t).Policies[policyName(port)] {
-		list = append(list, strings.TrimPrefix(p.Behavior, prefix+"i"))
+	for _, p := range b.view(t).Policies[qos.PolicyName(port)] {
+		list = append(list, strings.TrimPrefix(p.Behavior, qos.Prefix+"i"))
 	}
 	return strings.Join(list, " ")
 }
@@ -112,7 +113,7 @@ func TestHardwareLosesLater(t *testing.T) {
 		b.give(t, both(7))
 		b.Changed = func(list []comwaretest.Port) []int { return make([]int, len(list)) }
 		b.Settle()
-		time.Sleep(recheck)
+		time.Sleep(qos.Recheck)
 		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": class") || !strings.Contains(err.Error(), "port "+xge2+": class") {
 			t.Error(err)
 		}
@@ -184,10 +185,10 @@ func TestRefusedRepair(t *testing.T) {
 			b.give(t, both(6))
 			b.Type(tc.lines...)
 			theirs, held, values := b.view(t).Odd["csig-"+xge2], b.view(t).Port(xge2), b.values(t, xge2)
-			if outbound(held) == policyName(xge2) {
+			if outbound(held) == qos.PolicyName(xge2) {
 				values = "125a 4093a"
 			}
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			b.refusedPort(t, 7, tc.want)
 			b.refusedPort(t, 8, tc.want)
 			if got := b.view(t); got.Odd["csig-"+xge2] != theirs || fmt.Sprint(*got.Port(xge2)) != fmt.Sprint(*held) || b.values(t, xge2) != values {
@@ -197,7 +198,7 @@ func TestRefusedRepair(t *testing.T) {
 				return
 			}
 			b.Type(tc.end...)
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			b.give(t, both(9))
 			if got := b.values(t, xge2); got != "1157a 1157a" {
 				t.Errorf("the port has %s", got)
@@ -249,7 +250,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 		b.Type("qos policy theirs", "quit", "qos apply policy theirs global inbound", "qos vlan-policy theirs vlan 10 inbound")
 		b.apply(t, plain(xge1))
 		b.Type("qos apply policy theirs global outbound")
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * qos.Recheck)
 		if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": a QoS policy that is not csig's") || b.values(t, xge1) != "901a 901a" {
 			t.Errorf("%v, %s", err, b.values(t, xge1))
 		}
@@ -265,7 +266,7 @@ func TestSharedBehavior(t *testing.T) {
 		b.give(t, both(7))
 		for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
 			b.Type("traffic behavior csig-i901"+map[string]string{"901b 901b": "a", "901a 901a": "b"}[want], "remark customer-vlan-id 2")
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
 				t.Errorf("%+v: the ports have %s and %s", res, b.values(t, xge1), b.values(t, xge2))
 			}
@@ -274,7 +275,7 @@ func TestSharedBehavior(t *testing.T) {
 		b.give(t, both(8))
 		b.Type("traffic behavior csig-i901a", "remark customer-vlan-id 2", "quit", "traffic behavior csig-i901b", "remark customer-vlan-id 2", "quit",
 			"traffic classifier theirs", "quit", "traffic classifier theirs2", "quit", "qos policy theirs", "classifier theirs behavior csig-i901a", "classifier theirs2 behavior csig-i901b")
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * qos.Recheck)
 		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "both behaviors for its next value are in use") || b.values(t, xge1) != "1029a 1029a" {
 			t.Errorf("%v, %s", err, b.values(t, xge1))
 		}
@@ -285,49 +286,26 @@ func TestSharedBehavior(t *testing.T) {
 // switch too.
 func TestObjectsAreBounded(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		sw := comwaretest.New("H3C", xge1, xge2)
-		sw.Type("qinq ethernet-type customer-tag 9900")
-		d := Open(Config{})
-		var lines []string
-		d.offline = &lines
-		type1 := func() {
-			sw.Type(lines...)
-			lines = lines[:0]
-		}
-		var err error
-		if d.view, err = parse(strings.Split(sw.Running(), "\n")); err != nil {
-			t.Fatal(err)
-		}
-		want := plain(xge1, xge2)
-		d.start(&want)
-		if err := d.program(t.Context(), &want); err != nil {
-			t.Fatal(err)
-		}
-		type1()
-		most, cost := 0, 0
+		b := quick(t)
+		b.Type("qinq ethernet-type customer-tag 9900")
+		b.apply(t, plain(xge1, xge2))
+		most := 0
 		for i := range 4_000 / vendorstest.Every(t, 13) {
 			u := to([]string{xge1, xge2}[i&1], uint8(i*7%31))
 			u[0].Intents[0].LM, u[0].Intents[1].LM = uint16(1+i/31%60), uint16(1+i/1000%60)
-			if _, err := d.give(t.Context(), &u[0]); err != nil {
-				t.Fatal(err)
-			}
-			most = max(most, len(d.view.Classes)+len(d.view.Behaviors))
-			cost = max(cost, len(lines))
-			if i < 200 {
-				type1()
-			}
-			lines = lines[:0]
+			b.give(t, u)
+			v := b.driver.View
+			most = max(most, len(v.Classes)+len(v.Behaviors))
 			if i == 199 {
-				v, err := parse(strings.Split(sw.Running(), "\n"))
-				if err != nil || fmt.Sprint(v.Classes, v.Behaviors, v.Policies) != fmt.Sprint(d.view.Classes, d.view.Behaviors, d.view.Policies) {
-					t.Fatalf("the switch has something else than csig knows, %v", err)
+				if has := b.view(t); fmt.Sprint(has.Classes, has.Behaviors, has.Policies) != fmt.Sprint(v.Classes, v.Behaviors, v.Policies) {
+					t.Fatal("the switch has something else than csig knows")
 				}
 			}
 		}
 		// Two ports with a class and a behavior for each of two signals, those that are idle, the
 		// record, and what a change has for a moment.
-		if bound := 2*2*2 + 2*maxIdle + 1; most > bound || len(d.freed) > 2*bound {
-			t.Errorf("%d objects, at most %d are to be; %d names", most, bound, len(d.freed))
+		if bound := 2*2*2 + 2*qos.MaxIdle + 1; most > bound || len(b.driver.Freed) > 2*bound {
+			t.Errorf("%d objects, at most %d are to be; %d names", most, bound, len(b.driver.Freed))
 		}
 	})
 }
@@ -343,7 +321,7 @@ func TestUsersLine(t *testing.T) {
 		b.apply(t, plain(xge1, xge2))
 		b.give(t, both(7))
 		b.Type("traffic classifier theirs operator and", "quit", "traffic behavior theirs", "quit", "qos policy csig-"+xge1, "classifier theirs behavior theirs")
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * qos.Recheck)
 		const line = "classifier theirs behavior theirs"
 		refused := func(what string, err error) {
 			t.Helper()
@@ -381,7 +359,7 @@ func TestComparedEachMinute(t *testing.T) {
 		b.Type("qinq ethernet-type customer-tag 88a8")
 		var err error
 		for n := range 8 {
-			time.Sleep(recheck / 4)
+			time.Sleep(qos.Recheck / 4)
 			_, err = b.driver.Update(t.Context(), both(uint8(8+n%2)), time.Minute)
 		}
 		if err == nil || !strings.Contains(err.Error(), "88a8") {

@@ -10,6 +10,7 @@ import (
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
@@ -25,8 +26,7 @@ func TestCrash(t *testing.T) {
 	for way := range 2 * (len(setups) + 1) {
 		way, isOuter := way/2, way%2 == 1
 		clitest.Run(t, fmt.Sprint(way, isOuter), func(t *testing.T) {
-			b, cut := near(t)
-			b.driver.cfg.Outer = isOuter
+			b, cut := nearAt(t, map[bool]qos.Position{false: qos.Inner, true: qos.Outer}[isOuter])
 			before := b.Running()
 			for line, half := 0, false; ; {
 				if way > 0 {
@@ -46,7 +46,7 @@ func TestCrash(t *testing.T) {
 				}
 				// What it leaves is the new setup, or is seen not to be.
 				if way < len(setups) && half {
-					changes, err := Diff(b.view(t).setup(b.driver.at()), setups[way])
+					changes, err := Diff(b.view(t).Setup(b.driver.At), setups[way])
 					before := b.Running()
 					b.apply(t, setups[way])
 					if err != nil || len(changes) == 0 && b.Running() != before {
@@ -95,11 +95,12 @@ func TestCardGone(t *testing.T) {
 		}
 		// In the middle of a change: it is that port's error.
 		b.apply(t, plain(xge1))
-		if _, err := b.driver.look(t.Context()); err != nil {
+		if _, err := b.driver.Look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		gone := plain(xge1, "Ten-GigabitEthernet9/0/1")
-		if err := b.driver.program(t.Context(), &gone); err == nil || !strings.Contains(err.Error(), "no such interface any more") {
+		b.driver.Start(&gone)
+		if err := b.driver.Program(t.Context()); err == nil || !strings.Contains(err.Error(), "no such interface any more") {
 			t.Error(err)
 		}
 	})

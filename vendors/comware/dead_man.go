@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // The dead-man on the switch is three things: an NQA operation that sends datagrams to this
@@ -21,8 +22,8 @@ import (
 
 const (
 	deadPort   = "dead-man" // what its policy is named for, in the place of a port
-	deadPolicy = prefix + deadPort
-	nqaEntry   = prefix + "agent alive" // its administrator and tag
+	deadPolicy = qos.Prefix + deadPort
+	nqaEntry   = qos.Prefix + "agent alive" // its administrator and tag
 )
 
 // Where Comware's own text is.
@@ -131,42 +132,18 @@ func (m *deadMan) echo(conn net.PacketConn) {
 // process has not renewed it for so long. Ports that have fallen back get their policies
 // again, with the entries of the fallback.
 func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Duration, error) {
-	if d.setup == nil {
-		if err := d.takeOver(ctx); err != nil {
-			return 0, err
-		}
-	}
-	v, err := d.look(ctx)
-	if err != nil {
+	if err := d.Restore(ctx); err != nil { // ports that have fallen back
 		return 0, err
 	}
-	if d.refusal = v.refusesAll(d.setup, d.at()); d.refusal != nil {
-		return 0, d.refusal
-	}
-	d.refuse(v)
-	if err := d.program(ctx, d.setup); err != nil { // ports that have fallen back
-		return 0, err
-	}
-	if d.view == nil {
-		if _, err := d.look(ctx); err != nil {
-			return 0, err
-		}
-	}
-	if err := d.withdraw(ctx, d.setup); err != nil {
+	if err := d.fallBack(ctx, d.Setup); err != nil {
 		return 0, err
 	}
 	m, err := d.listen(deadTimesOf(after))
 	if err != nil {
 		return 0, err
 	}
-	parts, err := d.arm(m)
-	if err != nil {
-		return 0, err
-	}
-	for _, part := range parts {
-		if err := d.write(ctx, "", part); err != nil {
-			return 0, errors.Join(err, d.unarm(ctx))
-		}
+	if err := d.arm(ctx, m); err != nil {
+		return 0, errors.Join(err, d.unarm(ctx))
 	}
 	m.armed(time.Now())
 	return m.times.After, nil
@@ -174,18 +151,18 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 
 // unarm removes what is there of a dead-man that could not be armed.
 func (d *Driver) unarm(ctx context.Context) error {
-	if d.lost() {
+	if d.Lost() {
 		return nil
 	}
-	if _, err := d.look(ctx); err != nil {
+	if _, err := d.Look(ctx); err != nil {
 		return err
 	}
-	return d.carryOut(ctx, d.shared((*script).disarm))
+	return d.Give(ctx, disarm)
 }
 
 // listen has probes answered from here on, in the time after renewals.
 func (d *Driver) listen(times deadTimes) (*deadMan, error) {
-	host, _, err := net.SplitHostPort(d.session.LocalAddr().String())
+	host, _, err := net.SplitHostPort(d.Session.LocalAddr().String())
 	if err != nil {
 		return nil, err
 	}
@@ -207,43 +184,42 @@ func (d *Driver) listen(times deadTimes) (*deadMan, error) {
 	return d.dead, nil
 }
 
-// arm is lines that replace the dead-man on the switch. The track entry's are a part of
-// their own: with some releases its command enters a view.
-func (d *Driver) arm(m *deadMan) ([][]string, error) {
-	s := d.script()
-	s.disarm()
+// arm replaces the dead-man on the switch. The track entry's lines are a part of their own: with some releases its command
+// enters a view.
+func (d *Driver) arm(ctx context.Context, m *deadMan) error {
+	s, v := d.Script(), d.View
+	disarm(s)
 	// Only where csig's policy is in force. Another one that comes later stays: the first action
 	// names csig's, and a port takes no second policy.
-	ports := slices.DeleteFunc(names(updating(d.setup)), func(name string) bool {
-		p := s.view.Port(name)
-		return p == nil || outbound(p) != policyName(name)
-	})
-	have, strays := s.view.Table(nil, deadPort, d.at())
-	c, err := d.entries(s, deadPort, have, strays, d.setup.Fallback())
-	if err != nil {
-		return nil, err
+	var ports []string
+	for _, p := range qos.Updating(d.Setup).Ports {
+		if at := v.Port(p.Port); at != nil && at.Ours() {
+			ports = append(ports, p.Port)
+		}
 	}
-	s.Append(append(c.first, c.then...)...)
+	if err := d.Entries(s, deadPort, d.Setup.Fallback()); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(m.conn.LocalAddr().String())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	where := "destination ip "
 	if strings.Contains(host, ":") {
 		where = "destination ipv6 "
 	}
-	track := 1024 // of 1 to 1024
-	for slices.Contains(s.view.tracks, track) {
+	dead, track := deadIn(v), 1024 // of 1 to 1024
+	for slices.Contains(dead.tracks, track) {
 		track--
 	}
 	actions := []string{"system-view"}
 	for _, p := range ports {
-		actions = append(actions, "interface "+p, dialect.Unapply(policyName(p)), dialect.Apply(deadPolicy), "quit")
+		actions = append(actions, "interface "+p, dialect.Unapply(qos.PolicyName(p)), dialect.Apply(deadPolicy), "quit")
 	}
 	if len(actions) > 232 {
-		return nil, fmt.Errorf("the dead-man has 232 actions at most, four for each port: %d ports are too many", len(ports))
+		return fmt.Errorf("the dead-man has 232 actions at most, four for each port: %d ports are too many", len(ports))
 	}
-	probe := append(s.Lines, "nqa entry "+nqaEntry, "type udp-echo", where+host, "destination port "+port,
+	s.Append("nqa entry "+nqaEntry, "type udp-echo", where+host, "destination port "+port,
 		fmt.Sprint("frequency ", m.times.Frequency.Milliseconds()), fmt.Sprint("probe timeout ", m.times.Timeout.Milliseconds()),
 		fmt.Sprintf("reaction 1 checked-element probe-fail threshold-type consecutive %d action-type trigger-only", deadProbes), "quit")
 	policy := []string{"rtm cli-policy " + deadPolicy, fmt.Sprintf("event track %d state negative", track)}
@@ -251,62 +227,74 @@ func (d *Driver) arm(m *deadMan) ([][]string, error) {
 		policy = append(policy, fmt.Sprintf("action %d cli %s", i, a))
 	}
 	policy = append(policy, "running-time 60", "commit", "quit", "nqa schedule "+nqaEntry+" start-time now lifetime forever")
-	s.view.probe, s.view.scheduled, s.view.rtm, s.view.track = true, true, true, track
-	d.view = s.view
-	return [][]string{probe, {fmt.Sprintf("track %d nqa entry %s reaction 1", track, nqaEntry)}, policy}, nil
+	for _, lines := range [][]string{s.Lines, {fmt.Sprintf("track %d nqa entry %s reaction 1", track, nqaEntry)}, policy} {
+		part := d.Script()
+		part.Append(lines...)
+		if err := d.Write(ctx, part); err != nil {
+			return err
+		}
+	}
+	dead.probe, dead.scheduled, dead.rtm, dead.track = true, true, true, track
+	return nil
 }
 
-// withdraw gives every port that has values of csig's the fallback, where a dead-man is about
-// to be removed or replaced: a process that ends in between must not leave them there.
-func (d *Driver) withdraw(ctx context.Context, s *vendors.Setup) error {
-	if v := d.view; !v.rtm && !v.probe && v.track == 0 {
+// fallBack gives every port that has values of csig's the fallback, where a dead-man is about to be removed or replaced: a
+// process that ends in between must not leave them there.
+func (d *Driver) fallBack(ctx context.Context, s *vendors.Setup) error {
+	if dead := deadIn(d.View); !dead.rtm && !dead.probe && dead.track == 0 {
 		return nil
 	}
-	for _, name := range d.view.Ours() {
-		if err := d.fallBack(ctx, s, name); err != nil {
+	for _, name := range d.View.Ours() {
+		if err := d.FallBack(ctx, s, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fallBack gives a port where csig's policy is in force the fallback of a setup.
-func (d *Driver) fallBack(ctx context.Context, s *vendors.Setup, name string) error {
-	if d.view == nil {
-		if _, err := d.look(ctx); err != nil {
-			return err
-		}
-	}
-	if p := d.view.Port(name); p == nil || outbound(p) != policyName(name) {
-		return nil
-	}
-	script := d.script()
-	have, strays := script.view.Table(nil, name, d.at())
-	c, err := d.entries(script, name, have, strays, s.Fallback())
-	if err != nil || len(c.first)+len(c.then) == 0 {
+// withdraw removes the dead-man of ports that are about to be others.
+func (d *Driver) withdraw(ctx context.Context, s *vendors.Setup) error {
+	if err := d.fallBack(ctx, s); err != nil {
 		return err
 	}
-	d.view = script.view
-	return d.carryOut(ctx, c)
+	return d.Give(ctx, disarm)
 }
 
-// disarm removes the dead-man, but for its policy, which ports may have.
-func (s *script) disarm() {
-	v := s.view
-	if v.rtm {
+// remove removes the dead-man, and what it has done, which may be meanwhile.
+func (d *Driver) remove(ctx context.Context) error {
+	if err := d.Give(ctx, disarm); err != nil {
+		return err
+	}
+	v, err := d.Look(ctx)
+	if err != nil {
+		return err
+	}
+	return d.Give(ctx, func(s *qos.Script) {
+		for _, p := range v.Ports {
+			if slices.Contains(p.Applied, deadPolicy) {
+				s.Drop(p.Name)
+			}
+		}
+		s.Drop(deadPort)
+	})
+}
+
+// disarm is lines that remove the dead-man, but for its policy, which ports may have.
+func disarm(s *qos.Script) {
+	dead := deadIn(s.View)
+	if dead.rtm {
 		s.Append("undo rtm cli-policy " + deadPolicy)
 	}
-	if v.track > 0 {
-		s.Append(fmt.Sprint("undo track ", v.track))
-		v.tracks = slices.DeleteFunc(slices.Clone(v.tracks), func(n int) bool { return n == v.track })
+	if dead.track > 0 {
+		s.Append(fmt.Sprint("undo track ", dead.track))
 	}
-	if v.scheduled {
+	if dead.scheduled {
 		s.Append("undo nqa schedule " + nqaEntry)
 	}
-	if v.probe {
+	if dead.probe {
 		s.Append("undo nqa entry " + nqaEntry)
 	}
-	v.rtm, v.track, v.scheduled, v.probe = false, 0, false, false
+	*dead = deadObjects{tracks: slices.DeleteFunc(slices.Clone(dead.tracks), func(n int) bool { return n == dead.track })}
 }
 
 // RenewDeadMan has this process answer the switch's probes for another time. It reads
@@ -332,13 +320,16 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 	if err != nil || !any || left {
 		return false, err
 	}
-	v, err := d.look(ctx)
+	v, err := d.Look(ctx)
 	if err != nil {
 		return false, err
 	}
-	for i := range v.Ports {
-		if name := v.Ports[i].Name; outbound(v.Ports[i]) == deadPolicy {
-			if err := d.prove(ctx, name, v.associated(deadPort)); err != nil {
+	for _, p := range v.Ports {
+		if slices.Contains(p.Applied, deadPolicy) {
+			if err := d.prove(ctx, p.Name, associated(v, deadPort)); err != nil {
+				if !d.Lost() {
+					err = &vendors.PortError{Port: p.Name, Err: err}
+				}
 				return false, err
 			}
 		}
@@ -348,13 +339,13 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 
 // fallen reads whether any port has fallen back, and whether one is left that has not.
 func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
-	if d.setup == nil {
+	if d.Setup == nil {
 		return false, false, vendors.ErrDeadManNotArmed
 	}
-	if err := d.connect(ctx); err != nil {
+	if err := d.Connect(ctx); err != nil {
 		return false, false, err
 	}
-	lines, err := d.session.Run(ctx, "display current-configuration | include "+prefix)
+	lines, err := d.Session.Run(ctx, "display current-configuration | include "+qos.Prefix)
 	if err != nil {
 		return false, false, err
 	}
@@ -366,16 +357,16 @@ func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
 		if n, ok := strings.CutSuffix(line, " nqa entry "+nqaEntry+" reaction 1"); ok {
 			track = n // track N
 		}
-		if policy, ok := strings.CutPrefix(line, "qos apply policy "+prefix); ok {
+		if policy, ok := strings.CutPrefix(line, "qos apply policy "+qos.Prefix); ok {
 			any, left = any || policy == deadPort+" outbound", left || policy != deadPort+" outbound"
 		}
 	}
 	if any {
-		d.compared = time.Time{} // what the ports have is read before it is changed
+		d.Compared = time.Time{} // what the ports have is read before it is changed
 		return any, left, nil
 	}
 	// The event has no name of csig's in its line.
-	events, err := d.session.Run(ctx, "display current-configuration | include event track")
+	events, err := d.Session.Run(ctx, "display current-configuration | include event track")
 	if err != nil {
 		return false, false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
@@ -94,7 +95,7 @@ func TestDeadManGuards(t *testing.T) {
 				guard := v.probe && v.scheduled && v.track > 0 && v.rtm
 				for i := range v.Ports {
 					p := v.Ports[i]
-					if has := b.values(t, p.Name); outbound(p) == policyName(p.Name) && !slices.Contains([]string{"125a 4093a", "125a", ""}, has) && !guard {
+					if has := b.values(t, p.Name); outbound(p) == qos.PolicyName(p.Name) && !slices.Contains([]string{"125a 4093a", "125a", ""}, has) && !guard {
 						t.Fatalf("line %d: port %s has %s without a dead-man:\n%s", lines, p.Name, has, b.Running())
 					}
 				}

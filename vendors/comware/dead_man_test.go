@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 )
 
@@ -143,7 +144,7 @@ func TestDeadManInPart(t *testing.T) {
 		}
 		room = 100
 		b.Settle()
-		b.Type("interface "+xge2, "undo qos apply policy outbound", "qos apply policy "+policyName(xge2)+" outbound", "quit")
+		b.Type("interface "+xge2, "undo qos apply policy outbound", "qos apply policy "+qos.PolicyName(xge2)+" outbound", "quit")
 		if fired, err := b.driver.DeadManFired(t.Context()); err != nil || fired {
 			t.Errorf("at one of two ports: %t, %v", fired, err)
 		}
@@ -180,13 +181,13 @@ func TestDeadManLeavesForeignPolicies(t *testing.T) {
 			}
 			has("fired", deadPolicy)
 			b.arm(t, time.Minute)
-			has("armed again", policyName(xge1))
-			time.Sleep(2 * recheck)
+			has("armed again", qos.PolicyName(xge1))
+			time.Sleep(2 * qos.Recheck)
 			_, err := b.driver.Update(t.Context(), both(7), time.Minute)
 			if err == nil || !strings.Contains(err.Error(), "port "+xge2+": QoS policy theirs is applied") {
 				t.Error(err)
 			}
-			has("updated", policyName(xge1))
+			has("updated", qos.PolicyName(xge1))
 		}
 	})
 }

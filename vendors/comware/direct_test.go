@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 )
 
@@ -80,9 +81,15 @@ func (d *direct) Close() error {
 // never ends one.
 func near(t testing.TB) (*bench, *cut) {
 	t.Helper()
+	return nearAt(t, qos.Inner)
+}
+
+// nearAt is near where CSIG's tag is this one.
+func nearAt(t testing.TB, at qos.Position) (*bench, *cut) {
+	t.Helper()
 	b := &bench{Switch: comwaretest.New("H3C", xge1, xge2)}
 	c := &cut{left: -1}
-	b.driver = Open(Config{Updates: true, Listen: b.listen, Dial: func(context.Context) (Session, error) {
+	b.driver = Open(Config{Outer: at == qos.Outer, Updates: true, Listen: b.listen, Dial: func(context.Context) (qos.Session, error) {
 		return &direct{Shell: b.Shell(), cut: c}, nil
 	}})
 	t.Cleanup(func() { b.driver.Close() })

@@ -55,7 +55,7 @@ func newBench(t testing.TB, change func(*Config)) *bench {
 	b := &bench{Switch: comwaretest.New("H3C", "Ten-GigabitEthernet1/0/1", "Ten-GigabitEthernet1/0/2", "Bridge-Aggregation1")}
 	b.Type("qinq ethernet-type customer-tag 9900")
 	b.server = clitest.InMemory(t, b.Shell)
-	cfg := Config{Updates: true, Listen: b.listen, Dial: func(ctx context.Context) (Session, error) {
+	cfg := Config{Updates: true, Listen: b.listen, Dial: func(ctx context.Context) (qos.Session, error) {
 		return Dial(ctx, ssh.Config{Address: b.server.Address, Login: b.server.Login, Dial: b.server.Dial}, nil)
 	}}
 	if change != nil {
@@ -180,7 +180,7 @@ func TestLines(t *testing.T) {
 		give(8, changeLines-2)
 		give(7, changeLines-2-7) // it has been there
 		give(7, 0)
-		for s := uint8(9); s < 9+maxIdle-3; s++ {
+		for s := uint8(9); s < 9+qos.MaxIdle-3; s++ {
 			give(s, changeLines-2)
 		}
 		give(1, changeLines-1)
@@ -221,7 +221,7 @@ func TestInterrupted(t *testing.T) {
 				break
 			}
 		}
-		if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), prefix) {
+		if err := b.driver.Remove(t.Context()); err != nil || strings.Contains(b.Running(), qos.Prefix) {
 			t.Errorf("%v: %s", err, b.Running())
 		}
 	})
@@ -295,7 +295,7 @@ func TestRepair(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				table, strays := v.Table(nil, xge1, inner)
+				table, strays := v.Table(nil, xge1, qos.Inner)
 				for i := range table {
 					table[i].ID, table[i].Priority = 0, 0
 				}
@@ -307,7 +307,7 @@ func TestRepair(t *testing.T) {
 			if policies() == want {
 				t.Fatal("nothing was broken")
 			}
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			give()
 			if got := policies(); got != want {
 				t.Errorf("%s\nwant %s", got, want)
@@ -345,13 +345,13 @@ func TestTakeOver(t *testing.T) {
 // TestNames: names of what csig has replaced are read back, fit, and no other name is one; the
 // others are vendors/cli/qos's.
 func TestNames(t *testing.T) {
-	for _, f := range []found{{at: inner, was: 0x8100, now: 0x9900}, {at: outer, was: 0x8100, now: 0x9900, port: hashOf(xge1)}} {
-		if got, ok := parseFound(f.behavior()); !ok || got != f || len(f.behavior()) > qos.MaxName {
-			t.Errorf("%s: %+v %v", f.behavior(), got, ok)
+	for _, f := range []qos.Found{{At: qos.Inner, Was: 0x8100, Now: 0x9900}, {At: qos.Outer, Was: 0x8100, Now: 0x9900, Port: qos.HashOf(xge1)}} {
+		if got, ok := qos.ParseFound(f.Behavior()); !ok || got != f || len(f.Behavior()) > qos.MaxName {
+			t.Errorf("%s: %+v %v", f.Behavior(), got, ok)
 		}
 	}
 	for _, foreign := range []string{"csig-", "csig-was-", "csig-was-i8100", "csig-was-x8100-9900", "csig-was-o8100-9900", "csig-was-i8100-9900-0000000001", "csig-was-i8100-990", "csig-setup-9900-5-c-i"} {
-		if _, ok := parseFound(foreign); ok {
+		if _, ok := qos.ParseFound(foreign); ok {
 			t.Errorf("%s is csig's", foreign)
 		}
 	}
@@ -390,10 +390,10 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v.setup(inner)
+		v.Setup(qos.Inner)
 		v.Idle()
 		for _, p := range v.Ports {
-			v.Table(nil, p.Name, outer)
+			v.Table(nil, p.Name, qos.Outer)
 		}
 	})
 }

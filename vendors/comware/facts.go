@@ -1,7 +1,6 @@
 package comware
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -75,7 +75,7 @@ func traits() vendors.Traits {
 
 		TPIDs:      vendors.That(vendors.TPIDs{Any: true, AtMost: 1, Scope: vendors.ScopeGlobal, AsVLAN: true}, read(tpidText+": customer-tag of the whole switch, service-tag of a port; 0x0001 to 0xffff but reserved types")),
 		TPIDChange: vendors.That(tpidChange, read(tpidText)),
-		VLANTPIDs:  vendors.That(vendors.TPIDList{defaultTPID}, read(tpidText)),
+		VLANTPIDs:  vendors.That(vendors.TPIDList{qos.DefaultTPID}, read(tpidText)),
 
 		Independent: vendors.That(true, assumed("the CSIG tag is the inner one by default: the outer tag's VID chooses the VLAN")),
 		Learning:    vendors.That(true, assumed("as for bridging")),
@@ -140,11 +140,11 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Traits.TPIDs.Is.Scope = vendors.ScopePort
 		f.Update.Reason += "; " + outerTags
 	}
-	v, err := d.look(ctx)
+	v, err := d.Look(ctx)
 	if err != nil {
 		return f, err
 	}
-	lines, err := d.session.Run(ctx, "display version")
+	lines, err := d.Session.Run(ctx, "display version")
 	if err != nil {
 		return f, err
 	}
@@ -157,7 +157,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 		f.Ports = append(f.Ports, p.Name)
 		if why := portName(p.Name); why != "" {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(why)})
-		} else if foreign := cmp.Or(v.foreignAt(p), v.everywhere()); foreign != nil {
+		} else if foreign := v.Foreign(p); foreign != nil {
 			f.PortIssues = append(f.PortIssues, vendors.PortVerdict{Port: p.Name, Verdict: vendors.Refusal(foreign.Error())})
 		}
 	}
@@ -165,7 +165,7 @@ func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	if d.cfg.Outer {
 		f.Notes = append(f.Notes, "the TPID of outer tags is each port's own (qinq ethernet-type service-tag)")
 	} else {
-		f.Notes = append(f.Notes, fmt.Sprintf("the TPID of inner tags is 0x%04x (qinq ethernet-type customer-tag)", v.customer))
+		f.Notes = append(f.Notes, fmt.Sprintf("the TPID of inner tags is 0x%04x (qinq ethernet-type customer-tag)", v.InnerTPID))
 	}
 	return f, nil
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
-// TestEveryTag sends all 65,536 values of a tag, inner and outer, through a port with an
+// TestEveryTag sends all 65,536 values of a tag, qos.Inner and qos.Outer, through a port with an
 // agent and without, against the draft's text.
 func TestEveryTag(t *testing.T) {
 	t.Parallel()
@@ -27,7 +28,7 @@ func TestEveryTag(t *testing.T) {
 	for i := range tags {
 		tags[i] = uint16(i)
 	}
-	for _, at := range []position{inner, outer} {
+	for _, at := range []qos.Position{qos.Inner, qos.Outer} {
 		clitest.Run(t, at.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			l := newLab(t, at, &plane.Memory{})
@@ -58,7 +59,7 @@ func TestEveryTag(t *testing.T) {
 // has the old or the new value.
 func TestBetweenLines(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		l := newLab(t, inner, &plane.Memory{})
+		l := newLab(t, qos.Inner, &plane.Memory{})
 		l.apply(t, setupFor(update(ports[1])...))
 		var tags []uint16 // one of each T of the setup, and S
 		for s := range uint16(32) {
@@ -105,7 +106,7 @@ func TestBetweenLines(t *testing.T) {
 // another entry: each has the old value, until there is room.
 func TestFramesOfFullTable(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		l := newLab(t, inner, &plane.Memory{})
+		l := newLab(t, qos.Inner, &plane.Memory{})
 		l.apply(t, setupFor(update(ports[1])...))
 		old := []vlanrules.Intent{intent(quantize.MinABW, 20, 5), intent(quantize.MaxPD, 9, 5)}
 		l.give(t, ports[1], old...)
@@ -182,7 +183,7 @@ func TestSetupsInAnyOrder(t *testing.T) {
 			s.WideTPID, s.Others = 0x9901, []vendors.OtherTPID{{TPID: 0x9902, Wide: true}}
 		}), Want: updated + worst},
 	}, 10, func(t *testing.T) vendorstest.Lab {
-		l := newLab(t, inner, &plane.Memory{})
+		l := newLab(t, qos.Inner, &plane.Memory{})
 		return vendorstest.Lab{Driver: l.driver, Frames: l.frames, State: l.state, Writes: func(testing.TB) int { return l.Changes() }}
 	})
 }

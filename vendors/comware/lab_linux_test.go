@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -35,16 +36,16 @@ type lab struct {
 	server  *clitest.Server
 	plane   plane.Hardware
 	driver  *Driver
-	at      position
+	at      qos.Position
 	network memnet.Packets // that probes go by
 }
 
-// newLab makes one whose CSIG tag is at a position. Its operator has configured the TPID.
-func newLab(t testing.TB, at position, p plane.Hardware) *lab {
+// newLab makes one whose CSIG tag is at a qos.Position. Its operator has configured the TPID.
+func newLab(t testing.TB, at qos.Position, p plane.Hardware) *lab {
 	t.Helper()
 	l := &lab{Switch: comwaretest.New("H3C", ports...), plane: p, at: at}
 	l.Changed = func(list []comwaretest.Port) []int { return l.program(t, list) }
-	if at == inner {
+	if at == qos.Inner {
 		l.Type("qinq ethernet-type customer-tag 9900")
 	} else {
 		for _, p := range ports {
@@ -61,7 +62,7 @@ func (l *lab) listen(_, address string) (net.PacketConn, error) { return l.netwo
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB) *Driver {
 	t.Helper()
-	d := Open(Config{Outer: l.at == outer, Updates: true, Listen: l.listen, Dial: func(ctx context.Context) (Session, error) {
+	d := Open(Config{Outer: l.at == qos.Outer, Updates: true, Listen: l.listen, Dial: func(ctx context.Context) (qos.Session, error) {
 		return Dial(ctx, ssh.Config{Address: l.server.Address, Login: l.server.Login, Dial: l.server.Dial}, nil)
 	}})
 	t.Cleanup(func() {
@@ -72,10 +73,10 @@ func (l *lab) open(t testing.TB) *Driver {
 	return d
 }
 
-// fake is a switch whose CSIG tag is the outer one, for the bench.
+// fake is a switch whose CSIG tag is the qos.Outer one, for the bench.
 func fake(t testing.TB) qualifytest.Fake {
 	p := plane.New(t, len(ports))
-	l := newLab(t, outer, p)
+	l := newLab(t, qos.Outer, p)
 	return qualifytest.Fake{Plane: p, Ports: ports, TPID: csigTPID, Open: func() vendors.Driver { return l.open(t) }}
 }
 
@@ -110,10 +111,10 @@ func (l *lab) program(t testing.TB, list []comwaretest.Port) []int {
 // stack is a frame's tags, with the CSIG tag where this switch expects it.
 func (l *lab) stack(tci uint16) []plane.Tag {
 	tag := plane.Tag{TPID: csigTPID, TCI: tci}
-	if l.at == outer {
+	if l.at == qos.Outer {
 		return []plane.Tag{tag}
 	}
-	return []plane.Tag{{TPID: defaultTPID, TCI: 0xa064}, tag}
+	return []plane.Tag{{TPID: qos.DefaultTPID, TCI: 0xa064}, tag}
 }
 
 // exchange sends a frame for each tag out of a port, and returns the tags they leave with.

@@ -8,19 +8,20 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // TestFullSizeFrames: frames of full size with their tags pass where csig has set the MTU that they
 // need, and not before; afterwards each port has what it had.
 func TestFullSizeFrames(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		for _, at := range []position{inner, outer} {
+		for _, at := range []qos.Position{qos.Inner, qos.Outer} {
 			l := newLab(t, at, &plane.Memory{})
 			l.Type("interface "+ports[0], "undo jumboframe enable", "quit", "interface "+ports[1], "jumboframe enable 1540")
 			before := l.Running()
 			const mtu = 1554 // of the payload and the CSIG tag
 			longest := mtu + 18
-			if at == inner {
+			if at == qos.Inner {
 				longest += 4
 			}
 			look := func(when string, most int) {
@@ -102,7 +103,7 @@ func TestMTU(t *testing.T) {
 		if err := b.driver.SetMTU(t.Context(), xge1, 1600-22); !errors.As(err, new(*vendors.ForeignError)) {
 			t.Errorf("%v", err)
 		}
-		if err := b.driver.Remove(t.Context()); err != nil || !strings.Contains(b.Running(), " jumboframe enable 9500\n") || strings.Contains(b.Running(), prefix) {
+		if err := b.driver.Remove(t.Context()); err != nil || !strings.Contains(b.Running(), " jumboframe enable 9500\n") || strings.Contains(b.Running(), qos.Prefix) {
 			t.Errorf("%v, left:\n%s", err, b.Running())
 		}
 		b.Type("interface "+xge1, "jumboframe enable 1600")

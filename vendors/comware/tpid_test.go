@@ -7,26 +7,26 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // TestTPID: csig sets the TPID where it is the default, changes its own, and gives back
 // what it found. What another user has set stays.
 func TestTPID(t *testing.T) {
 	t.Parallel()
-	for _, at := range []position{inner, outer} {
+	for _, at := range []qos.Position{qos.Inner, qos.Outer} {
 		clitest.Run(t, at.String(), func(t *testing.T) {
-			b := quick(t)
-			b.driver.cfg.Outer = at == outer
+			b, _ := nearAt(t, at)
 			before := b.Running()
 			is := func() uint16 {
 				v := b.view(t)
-				if at == outer {
+				if at == qos.Outer {
 					return v.Port(xge1).TPID
 				}
-				return v.customer
+				return v.InnerTPID
 			}
 			set := func(tpid string) {
-				if at == outer {
+				if at == qos.Outer {
 					b.Type("interface "+xge1, "qinq ethernet-type service-tag "+tpid)
 				} else {
 					b.Type("qinq ethernet-type customer-tag " + tpid)
@@ -46,16 +46,16 @@ func TestTPID(t *testing.T) {
 				t.Errorf("0x%04x", is())
 			}
 			set("8100") // another user gives it back: it is repaired
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == nil {
 				t.Errorf("0x%04x, %+v", is(), res)
 			}
 			set("9700") // or takes it: that is refused, and stays
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			if _, err := b.driver.Update(t.Context(), both(8), time.Minute); err == nil || !strings.Contains(err.Error(), "is 0x9700, which csig did not set") {
 				t.Error(err)
 			}
-			if err := b.driver.Remove(t.Context()); err != nil || is() != 0x9700 || strings.Contains(b.Running(), prefix) {
+			if err := b.driver.Remove(t.Context()); err != nil || is() != 0x9700 || strings.Contains(b.Running(), qos.Prefix) {
 				t.Errorf("%v, left:\n%s", err, b.Running())
 			}
 			set("8100")
@@ -66,7 +66,7 @@ func TestTPID(t *testing.T) {
 			set("9900") // the operator has it already: it stays when csig goes
 			before = b.Running()
 			b.apply(t, plain(xge1))
-			if err := b.driver.Remove(t.Context()); at == inner && (err != nil || b.Running() != before) {
+			if err := b.driver.Remove(t.Context()); at == qos.Inner && (err != nil || b.Running() != before) {
 				t.Errorf("%v, left:\n%s", err, b.Running())
 			}
 		})

@@ -1,6 +1,7 @@
 package comware
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,96 +11,73 @@ import (
 
 // dialect is Comware's words of what csig writes.
 var dialect = &qos.Dialect{
-	All: "operator and", Policy: "qos policy",
+	All: "operator and", Policy: "qos policy", Noun: "QoS policy",
 	Words: map[qos.Position]qos.Words{
-		inner: {PCP: "if-match customer-dot1p", VID: "if-match customer-vlan-id", Mark: "remark customer-vlan-id"},
-		outer: {PCP: "if-match service-dot1p", VID: "if-match service-vlan-id", Mark: "remark service-vlan-id"},
+		qos.Inner: {PCP: "if-match customer-dot1p", VID: "if-match customer-vlan-id", Mark: "remark customer-vlan-id"},
+		qos.Outer: {PCP: "if-match service-dot1p", VID: "if-match service-vlan-id", Mark: "remark service-vlan-id"},
 	},
 	Apply:   func(policy string) string { return "qos apply policy " + policy + " outbound" },
 	Unapply: func(policy string) string { return "undo qos apply policy " + policy + " outbound" },
-
-	DefaultTPID: defaultTPID,
+	TPID: func(at qos.Position, tpid uint16) string {
+		side := map[qos.Position]string{qos.Inner: "customer", qos.Outer: "service"}[at]
+		if tpid == qos.DefaultTPID {
+			return "undo qinq ethernet-type " + side + "-tag"
+		}
+		return fmt.Sprintf("qinq ethernet-type %s-tag %04x", side, tpid)
+	},
 }
 
-// view is what csig knows of a switch's configuration. What blocks a port is the line by which
-// another policy is applied there, beside the one of the port, or in its place.
-type view struct {
-	*qos.View
-	customer  uint16 // TPID of inner tags
-	probe     bool   // there is csig's NQA operation
-	scheduled bool   // it runs
-	rtm       bool   // there is csig's EAA policy
-	track     int    // csig's track entry; 0: none
-	tracks    []int  // all
-	elsewhere string // a line that applies a policy to what leaves ports, not at a port; "" for none
+// deadObjects is what a switch has of csig's dead-man, beside its policy.
+type deadObjects struct {
+	probe     bool  // the NQA operation
+	scheduled bool  // it runs
+	rtm       bool  // the EAA policy
+	track     int   // the track entry; 0: none
+	tracks    []int // all that there are
 }
 
-func newView() *view {
-	return &view{View: qos.NewView(dialect), customer: defaultTPID}
-}
-
-// clone is a view that changes by itself.
-func (v *view) clone() *view {
-	c := *v
-	c.View = v.Clone()
-	return &c
-}
-
-// outbound is the policy applied at a port, "" for none: there is one.
-func outbound(p *qos.Port) string {
-	if len(p.Applied) == 0 {
-		return ""
+// deadIn is what a view has of it.
+func deadIn(v *qos.View) *deadObjects {
+	if v.Own == nil {
+		v.Own = &deadObjects{}
 	}
-	return p.Applied[0]
-}
-
-// defaultTPID is Comware's, of either tag (HPE 5950 Layer 2 - LAN Switching Command
-// Reference 5200-2215a, qinq ethernet-type).
-const defaultTPID = 0x8100
-
-// parse reads `display current-configuration`.
-func parse(lines []string) (v *view, err error) {
-	v = &view{customer: defaultTPID}
-	if v.View, err = qos.Parse(dialect, lines, v.section); err != nil {
-		return nil, err
-	}
-	v.Kept = deadPolicy
-	return v, nil
+	return v.Own.(*deadObjects)
 }
 
 // section begins a section that is no QoS object, with its first line.
-func (v *view) section(q *qos.View, words []string) qos.Take {
-	line := strings.Join(words, " ")
+func section(v *qos.View, words []string) qos.Take {
+	v.Kept = deadPolicy
+	dead, line := deadIn(v), strings.Join(words, " ")
 	is := func(want ...string) bool {
 		return len(words) > len(want) && slices.Equal(words[:len(want)], want)
 	}
 	switch {
 	case is("qinq", "ethernet-type", "customer-tag"):
-		v.customer = tpid(words[3])
+		v.InnerTPID = tpid(words[3])
 	case line == "nqa entry "+nqaEntry:
-		v.probe = true
+		dead.probe = true
 		return func(int, string) {}
 	case strings.HasPrefix(line, "nqa schedule "+nqaEntry+" "):
-		v.scheduled = true
+		dead.scheduled = true
 	case line == "rtm cli-policy "+deadPolicy:
-		v.rtm = true
+		dead.rtm = true
 		return func(int, string) {}
 	case is("track"):
 		if n, err := strconv.Atoi(words[1]); err == nil {
-			if v.tracks = append(v.tracks, n); strings.Contains(line, " nqa entry "+nqaEntry+" ") {
-				v.track = n
+			if dead.tracks = append(dead.tracks, n); strings.Contains(line, " nqa entry "+nqaEntry+" ") {
+				dead.track = n
 			}
 		}
 	case is("interface"):
-		p := &qos.Port{Name: words[1], TPID: defaultTPID}
-		q.Ports = append(q.Ports, p)
+		p := &qos.Port{Name: words[1], TPID: qos.DefaultTPID}
+		v.Ports = append(v.Ports, p)
 		return iface(p)
 	case appliesOutbound(words): // in system view, to all ports or to VLANs
-		v.elsewhere = line
+		v.Elsewhere = line
 	}
 	return func(_ int, text string) { // for example a user profile
 		if appliesOutbound(strings.Fields(text)) {
-			v.elsewhere = line + ", " + text
+			v.Elsewhere = line + ", " + text
 		}
 	}
 }
@@ -107,15 +85,18 @@ func (v *view) section(q *qos.View, words []string) qos.Take {
 // iface reads the lines of an interface, and of the views within it.
 func iface(p *qos.Port) qos.Take {
 	within := ""
+	foreign := func(line string) {
+		p.Blocked = "a QoS policy is applied to what leaves it in a way that csig does not use: remove it (" + line + ")"
+	}
 	return func(depth int, line string) {
 		w := strings.Fields(line)
 		switch {
 		case depth > 1 && appliesOutbound(w): // for example an Ethernet service instance
-			p.Blocked = within + ", " + line
+			foreign(within + ", " + line)
 		case depth > 1:
 		case appliesOutbound(w):
 			if p.Applied = []string{w[3]}; len(w) != 5 {
-				p.Blocked = line
+				foreign(line)
 			}
 		case len(w) == 4 && strings.HasPrefix(line, "qinq ethernet-type service-tag "):
 			p.TPID = tpid(w[3])
@@ -143,7 +124,7 @@ func tpid(text string) uint16 {
 }
 
 // associated are the classes of a port's policy.
-func (v *view) associated(port string) (classes []string) {
+func associated(v *qos.View, port string) (classes []string) {
 	for _, b := range v.Policies[qos.PolicyName(port)] {
 		classes = append(classes, b.Class)
 	}

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -56,7 +56,7 @@ func newBench(t testing.TB, platform string, change func(*Config)) *bench {
 		return held
 	}
 	b.server = clitest.InMemory(t, b.Shell)
-	cfg := Config{Platform: platform, Updates: true, Dial: func(ctx context.Context) (*cli.Session, error) {
+	cfg := Config{Platform: platform, Updates: true, Dial: func(ctx context.Context) (qos.Session, error) {
 		return Dial(ctx, platform, ssh.Config{Address: b.server.Address, Login: b.server.Login, Dial: b.server.Dial}, nil)
 	}}
 	if change != nil {

@@ -146,7 +146,7 @@ func TestTPID(t *testing.T) {
 		// What another user gives the port meanwhile stays, and is its error.
 		must(apply(0x88a8, b.p1))
 		b.Type("interface "+b.p1, "qinq protocol 9100")
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * qos.Recheck)
 		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "which csig did not set") {
 			t.Error(err)
 		}
@@ -250,7 +250,7 @@ func TestLines(t *testing.T) {
 		const walks = 16
 		for i := range walks {
 			lines += give(uint8(9 + i))
-			if classes := strings.Count(b.Running(), "traffic classifier csig-"); classes > maxIdle+5 {
+			if classes := strings.Count(b.Running(), "traffic classifier csig-"); classes > qos.MaxIdle+5 {
 				t.Fatalf("%d classifiers", classes)
 			}
 		}
@@ -309,12 +309,12 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				return
 			}
-			v.states = p.status(lines)
-			v.setup()
+			noteStates(v, p.status(lines))
+			v.Setup(at)
 			v.Idle()
 			for _, port := range v.Ports {
 				v.Table(nil, port.Name, at)
-				v.damage(port.Name, 0x9100)
+				v.Damage(port.Name, 0x9100, at)
 			}
 			p.identity(lines)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -100,7 +101,7 @@ func (p *profile) traits() vendors.Traits {
 
 		TPIDs:      vendors.That(p.tpids, x.tpid),
 		TPIDChange: vendors.That(tpidChange, x.tpid),
-		VLANTPIDs:  vendors.That(vendors.TPIDList{defaultTPID}, x.tpid),
+		VLANTPIDs:  vendors.That(vendors.TPIDList{qos.DefaultTPID}, x.tpid),
 
 		Independent: vendors.That(false, assumed(outerTags)),
 		Learning:    vendors.That(false, assumed(outerTags)),
@@ -165,20 +166,21 @@ func (p *profile) facts() vendors.Facts {
 // Probe finds out what this switch can do, without changing it.
 func (d *Driver) Probe(ctx context.Context) (vendors.Facts, error) {
 	f := d.profile.facts()
-	if err := d.look(ctx); err != nil {
+	v, err := d.Look(ctx)
+	if err != nil {
 		return f, err
 	}
 	f.Identity = d.identity
-	if d.profile.commits && !d.view.atomic {
+	if d.profile.commits && !ownOf(v).atomic {
 		f.Update.Reason += "; " + ceGap
 	}
-	for _, p := range d.view.Ports {
+	for _, p := range v.Ports {
 		if logical.MatchString(p.Name) {
 			continue
 		}
 		f.Ports = append(f.Ports, p.Name)
 		why := d.profile.portName(p.Name)
-		if err := d.view.refuses(p.Name, 0); why == "" && err != nil {
+		if err := v.Foreign(p); why == "" && err != nil {
 			why = err.Error()
 		}
 		if why != "" {

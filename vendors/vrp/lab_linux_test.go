@@ -10,13 +10,13 @@ import (
 
 	"github.com/csig-agent/csig/fabric"
 	"github.com/csig-agent/csig/inventory"
-	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/qualify/qualifytest"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/clitest/plane"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -62,7 +62,7 @@ func newLab(t testing.TB, platform string, p plane.Hardware) *lab {
 // open opens another driver of the switch.
 func (l *lab) open(t testing.TB, settle time.Duration) *Driver {
 	t.Helper()
-	d := Open(Config{Platform: l.platform, Updates: true, Settle: settle, Dial: func(ctx context.Context) (*cli.Session, error) {
+	d := Open(Config{Platform: l.platform, Updates: true, Settle: settle, Dial: func(ctx context.Context) (qos.Session, error) {
 		return Dial(ctx, l.platform, ssh.Config{Address: l.server.Address, Login: l.server.Login, Dial: l.server.Dial}, nil)
 	}})
 	t.Cleanup(func() {

@@ -35,8 +35,8 @@ func applied(verb string) func(string) string {
 	return func(policy string) string { return verb + "traffic-policy " + policy + " outbound" }
 }
 
-func qinq(tpid uint16) string {
-	if tpid == defaultTPID {
+func qinq(_ qos.Position, tpid uint16) string {
+	if tpid == qos.DefaultTPID {
 		return "undo qinq protocol"
 	}
 	return fmt.Sprintf("qinq protocol %04x", tpid)
@@ -46,7 +46,7 @@ var profiles = map[string]*profile{
 	SSeries: {
 		name: SSeries, other: CloudEngine, example: "XGigabitEthernet0/0/1", runs: "VRP 5",
 		dialect: &qos.Dialect{
-			All: "operator and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq, DefaultTPID: defaultTPID,
+			All: "operator and", Policy: "traffic policy", Noun: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq,
 			Words: map[qos.Position]qos.Words{qos.Outer: {PCP: "if-match 8021p", VID: "if-match vlan-id", Mark: "remark vlan-id"}},
 			Idle:  []string{"permit"},
 		},
@@ -57,7 +57,7 @@ var profiles = map[string]*profile{
 	CloudEngine: {
 		name: CloudEngine, other: SSeries, example: "100GE1/0/1", runs: "VRP 8 or YunShan OS", commits: true,
 		dialect: &qos.Dialect{
-			All: "type and", Policy: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq, DefaultTPID: defaultTPID, Numbered: true,
+			All: "type and", Policy: "traffic policy", Noun: "traffic policy", Apply: applied(""), Unapply: applied("undo "), TPID: qinq, Numbered: true,
 			Words: map[qos.Position]qos.Words{qos.Outer: {PCP: "if-match 8021p", VID: "if-match vlan", Mark: "vlan-mapping vlan"}},
 			Idle:  []string{"permit"},
 		},

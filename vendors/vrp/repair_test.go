@@ -98,7 +98,7 @@ func TestForeignNear(t *testing.T) {
 					lines[i] = strings.ReplaceAll(lines[i], "%s", b.p1)
 				}
 				b.Type(lines...)
-				time.Sleep(2 * recheck)
+				time.Sleep(2 * qos.Recheck)
 				var err error
 				if release {
 					err = b.driver.Release(t.Context())
@@ -115,7 +115,7 @@ func TestForeignNear(t *testing.T) {
 					continue
 				}
 				b.Type(near.undo...)
-				time.Sleep(4 * recheck)
+				time.Sleep(4 * qos.Recheck)
 				if _, err := b.driver.Update(t.Context(), to(9, b.p1), time.Minute); err != nil {
 					t.Error(err)
 				}
@@ -166,7 +166,7 @@ func TestRepair(t *testing.T) {
 			}
 			b.Type(lines...)
 			broken := b.table(t, b.p1)
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * qos.Recheck)
 			res, err := give()
 			permanent := (*vendors.PermanentError)(nil)
 			switch {

@@ -43,6 +43,13 @@ func (d *Driver) commit() (string, error) {
 	return fmt.Sprintf("commit trial %d persist %s", int(max(left, minTrial).Seconds()), t.id), nil
 }
 
+// committed is after the switch took a commit.
+func (d *Driver) committed() {
+	if d.trial != nil {
+		d.trial.begun = true
+	}
+}
+
 // StartRevert has the switch take back by itself what is committed from now on, unless it is
 // confirmed in time: a minute at least, from the last commit on. Switches without commits have
 // no such thing.
@@ -80,13 +87,13 @@ func (d *Driver) Confirm(ctx context.Context, token string) error {
 	case err != nil:
 		return err
 	case id != token:
-		d.view = nil
+		d.View = nil
 		return vendors.ErrReverted
 	}
-	err = d.session.Configure(ctx, []string{"commit persist " + token})
+	err = d.Session.Configure(ctx, []string{"commit persist " + token})
 	if errors.As(err, new(*cli.RefusedError)) {
 		if id, _, seen := d.trialStatus(ctx); seen == nil && id != token {
-			d.view = nil
+			d.View = nil
 			return fmt.Errorf("%w: %w", vendors.ErrReverted, err)
 		}
 	}
@@ -108,10 +115,10 @@ func (d *Driver) PendingRevert(ctx context.Context) error {
 
 // trialStatus is which trial run is under way, "" for none, and what is left of its time.
 func (d *Driver) trialStatus(ctx context.Context) (id string, left time.Duration, err error) {
-	if err := d.connect(ctx); err != nil {
+	if err := d.Connect(ctx); err != nil {
 		return "", 0, err
 	}
-	lines, err := d.session.Run(ctx, "display configuration trial status")
+	lines, err := d.Session.Run(ctx, "display configuration trial status")
 	if err != nil {
 		return "", 0, err
 	}
@@ -138,9 +145,9 @@ func (d *Driver) trialStatus(ctx context.Context) (id string, left time.Duration
 }
 
 // onTrial makes a change that the switch takes back unless a new login reads the setup back
-// in time: one that cuts csig off is not kept. Switches without commits have none.
+// in time: one that cuts csig off is not kept.
 func (d *Driver) onTrial(ctx context.Context, change func() error) error {
-	if !d.profile.commits || d.trial != nil {
+	if d.trial != nil {
 		return change()
 	}
 	token, err := d.StartRevert(ctx, applyWithin)
@@ -148,13 +155,13 @@ func (d *Driver) onTrial(ctx context.Context, change func() error) error {
 		return err
 	}
 	failed := change()
-	if !d.trial.begun || d.lost() {
+	if !d.trial.begun || d.Lost() {
 		d.trial = nil
 		return failed
 	}
 	d.trial = nil
-	d.hangUp()
-	if err := d.look(ctx); err != nil {
+	d.HangUp()
+	if _, err := d.Look(ctx); err != nil {
 		return errors.Join(failed, fmt.Errorf("over a new login after the change, which the switch takes back within %v: %w", applyWithin, err))
 	}
 	return errors.Join(failed, d.Confirm(ctx, token))

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/cli/qos"
 )
 
 // TestTrial: what is not confirmed in time the switch takes back.
@@ -76,10 +76,10 @@ func TestTrial(t *testing.T) {
 // TestCutOff: an Apply after which no new login comes is taken back by the switch.
 func TestCutOff(t *testing.T) {
 	clitest.Virtual(t, func(t *testing.T) {
-		dial, cut := (func(context.Context) (*cli.Session, error))(nil), false
+		dial, cut := (func(context.Context) (qos.Session, error))(nil), false
 		b := newBench(t, CloudEngine, func(c *Config) {
 			dial = c.Dial
-			c.Dial = func(ctx context.Context) (*cli.Session, error) {
+			c.Dial = func(ctx context.Context) (qos.Session, error) {
 				if cut {
 					return nil, errors.New("no route to host")
 				}

@@ -11,6 +11,7 @@ import (
 type Dialect struct {
 	All    string             // what says behind a classifier's name that all its lines have to match, e.g. "operator and"
 	Policy string             // what a policy's name stands behind, e.g. "traffic policy"
+	Noun   string             // what its documents call one, e.g. "QoS policy"
 	Words  map[Position]Words // for the tag at each position that the vendor has
 
 	Idle []string // lines that behaviors have without being told to, and that change no frame
@@ -19,15 +20,17 @@ type Dialect struct {
 	// Unapply the one that takes it off.
 	Apply, Unapply func(policy string) string
 
-	// TPID is the line of a port's view that gives its outer tags a TPID; DefaultTPID is that
-	// of a port without one.
-	TPID        func(tpid uint16) string
-	DefaultTPID uint16
+	// TPID is the line that gives a TPID to the tag at a position: of a port's view, or for inner tags of the
+	// system view where they are the switch's.
+	TPID func(at Position, tpid uint16) string
 
 	// Numbered is where a binding has a number of its own in its policy ("precedence"), and
 	// no two can have the same.
 	Numbered bool
 }
+
+// DefaultTPID is every vendor's, of either tag.
+const DefaultTPID = 0x8100
 
 // Words are the commands for one tag, each without its value.
 type Words struct{ PCP, VID, Mark string }

@@ -120,7 +120,7 @@ func (j Jumbo) Set(behaviors map[string][]string, p Frames, length int) ([]strin
 	case length < MinFrame || length > 1<<16-1:
 		return nil, fmt.Errorf("its longest frame would have %d bytes: jumboframe enable takes %d at least", length, MinFrame)
 	default:
-		f := foundFrames{how: sized, was: p.Now, now: length, port: hashOf(p.Port)}
+		f := foundFrames{how: sized, was: p.Now, now: length, port: HashOf(p.Port)}
 		switch {
 		case own != nil:
 			f.how, f.was = own.how, own.was
@@ -150,14 +150,14 @@ func (j Jumbo) Back(behaviors map[string][]string, p Frames) (lines []string) {
 // forgetFrames returns lines that remove the records of all ports but these.
 func forgetFrames(behaviors map[string][]string, but []string) []string {
 	return remove(behaviors, slices.DeleteFunc(framesOf(behaviors), func(f foundFrames) bool {
-		return slices.ContainsFunc(but, func(port string) bool { return hashOf(port) == f.port })
+		return slices.ContainsFunc(but, func(port string) bool { return HashOf(port) == f.port })
 	}))
 }
 
 // recordsOf are the records of a port; own is the one of what it has.
 func recordsOf(behaviors map[string][]string, p Frames) (own *foundFrames, all []foundFrames) {
 	for _, f := range framesOf(behaviors) {
-		if f.port != hashOf(p.Port) {
+		if f.port != HashOf(p.Port) {
 			continue
 		}
 		if all = append(all, f); f.now == p.Now {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFrameNames(t *testing.T) {
-	for _, f := range []foundFrames{{asDefault, 1600, 10000, hashOf("x")}, {denied, 1, 65535, 0}, {sized, 9216, 9220, 1<<40 - 1}} {
+	for _, f := range []foundFrames{{asDefault, 1600, 10000, HashOf("x")}, {denied, 1, 65535, 0}, {sized, 9216, 9220, 1<<40 - 1}} {
 		name := f.behavior()
 		if got, ok := parseFrames(name); !ok || got != f || len(name) > MaxName {
 			t.Errorf("%s: %+v, %v", name, got, ok)

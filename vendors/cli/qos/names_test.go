@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %+v %v", x.Behavior(), got, ok)
 		}
 	}
-	f := Found{Was: 0x8100, Now: 0x9100, Port: hashOf("XGigabitEthernet0/0/1")}
+	f := Found{At: Outer, Was: 0x8100, Now: 0x9100, Port: HashOf("XGigabitEthernet0/0/1")}
 	if got, ok := ParseFound(f.Behavior()); !ok || got != f || len(f.Behavior()) > MaxName {
 		t.Errorf("%s: %+v %v", f.Behavior(), got, ok)
 	}

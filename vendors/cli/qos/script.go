@@ -45,12 +45,6 @@ func (s *Script) add(lines ...string) {
 // Append adds lines of the caller's own.
 func (s *Script) Append(lines ...string) { s.add(lines...) }
 
-// Cut returns the lines so far, and begins again without them.
-func (s *Script) Cut() (lines []string) {
-	lines, s.Lines, s.ports = s.Lines, nil, nil
-	return lines
-}
-
 // class makes a classifier that a policy does not have yet and that matches what an entry
 // does, and returns its name.
 func (s *Script) class(policy string, e *vlanrules.Entry) (string, error) {
@@ -190,20 +184,37 @@ func (v *View) Deleted(port string, at Position, ops []vlanrules.Op) (classes []
 	return classes
 }
 
-// Apply applies a port's own policy to it.
+// Apply applies a port's own policy to it, in the place of the dead-man's.
 func (s *Script) Apply(p *Port) {
-	if !p.Ours() {
-		s.add("interface "+p.Name, s.View.Dialect.Apply(PolicyName(p.Name)), "quit")
-		p.Applied = append(p.Applied, PolicyName(p.Name))
+	if p.Ours() {
+		return
+	}
+	name := PolicyName(p.Name)
+	s.add("interface " + p.Name)
+	s.fallBackEnds(p)
+	s.add(s.View.Dialect.Apply(name), "quit")
+	p.Applied = append(p.Applied, name)
+}
+
+// fallBackEnds takes the dead-man's policy off a port, in its view.
+func (s *Script) fallBackEnds(p *Port) {
+	if s.View.fallen(p) {
+		s.add(s.View.Dialect.Unapply(s.View.Kept))
+		p.Applied = slices.DeleteFunc(p.Applied, func(name string) bool { return name == s.View.Kept })
 	}
 }
 
-// Drop takes csig off a port.
+// Drop takes csig off a port, the dead-man's policy included.
 func (s *Script) Drop(port string) {
 	policy := PolicyName(port)
-	if p := s.View.Port(port); p != nil && p.Ours() {
-		s.add("interface "+port, s.View.Dialect.Unapply(policy), "quit")
-		p.Applied = slices.DeleteFunc(p.Applied, func(name string) bool { return name == policy })
+	if p := s.View.Port(port); p != nil && (p.Ours() || s.View.fallen(p)) {
+		s.add("interface " + port)
+		s.fallBackEnds(p)
+		if p.Ours() {
+			s.add(s.View.Dialect.Unapply(policy))
+			p.Applied = slices.DeleteFunc(p.Applied, func(name string) bool { return name == policy })
+		}
+		s.add("quit")
 	}
 	if list, there := s.View.Policies[policy]; there {
 		s.freed(list...)

@@ -5,44 +5,43 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+
+	"github.com/csig-agent/csig/vendors"
 )
 
-// Found is a TPID of a port's outer tags that csig replaced. The name of a behavior without
-// actions records it.
+// The TPID of the CSIG tag is the switch's of inner tags, or each port's of outer ones. csig replaces the
+// default, and nothing else; it notes what was there before it writes, and gives that back where its own
+// value is still there.
+
+// Found is a TPID that csig replaced. The name of a behavior without actions records it.
 type Found struct {
+	At       Position
 	Was, Now uint16
-	Port     uint64 // hash of its name, which has no room there
+	Port     uint64 // hash of its name, which has no room there; 0: of the switch
 }
 
 // Behavior is the name of the behavior.
 func (f *Found) Behavior() string {
-	return fmt.Sprintf("%swas-%c%04x-%04x-%010x", Prefix, Outer, f.Was, f.Now, f.Port)
+	name := fmt.Sprintf("%swas-%c%04x-%04x", Prefix, f.At, f.Was, f.Now)
+	if f.Port != 0 {
+		name += fmt.Sprintf("-%010x", f.Port)
+	}
+	return name
 }
 
 // ParseFound is the inverse of Behavior; ok is false for any other name.
 func ParseFound(name string) (f Found, ok bool) {
-	var at Position
-	if _, err := fmt.Sscanf(name, Prefix+"was-%c%04x-%04x-%010x", &at, &f.Was, &f.Now, &f.Port); err != nil {
+	if n, _ := fmt.Sscanf(name, Prefix+"was-%c%04x-%04x-%010x", &f.At, &f.Was, &f.Now, &f.Port); n < 3 {
 		return f, false
 	}
-	return f, f.Behavior() == name
+	return f, f.Behavior() == name && (f.At == Inner && f.Port == 0 || f.At == Outer && f.Port != 0)
 }
 
-// hashOf is a port's name in 40 bits.
-func hashOf(port string) uint64 {
+// HashOf is a port's name in 40 bits, never 0.
+func HashOf(port string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(port)) //nolint:errcheck // never fails
-	return h.Sum64() >> 24
-}
-
-// found are the records of replaced TPIDs of a port.
-func (v *View) found(port string) (list []Found) {
-	for _, f := range v.Found() {
-		if f.Port == hashOf(port) {
-			list = append(list, f)
-		}
-	}
-	return list
+	return max(h.Sum64()>>24, 1)
 }
 
 // Found are all records of replaced TPIDs.
@@ -55,28 +54,53 @@ func (v *View) Found() (list []Found) {
 	return list
 }
 
-// TakesTPID reports whether a port has a TPID, or may be given it: it has the default, or
-// another one that csig set.
-func (v *View) TakesTPID(p *Port, tpid uint16) bool {
-	return p.TPID == tpid || p.TPID == v.Dialect.DefaultTPID ||
-		slices.ContainsFunc(v.found(p.Name), func(f Found) bool { return f.Now == p.TPID })
+// foundAt are those of a port, or without one those of the switch.
+func (v *View) foundAt(p *Port) []Found {
+	place := uint64(0)
+	if p != nil {
+		place = HashOf(p.Name)
+	}
+	return slices.DeleteFunc(v.Found(), func(f Found) bool { return f.Port != place })
 }
 
-// TPID gives a port a TPID that it takes.
+// tpidOf is where the TPID of a port's outer tags is, or without one that of the switch's inner tags.
+func (v *View) tpidOf(p *Port) *uint16 {
+	if p == nil {
+		return &v.InnerTPID
+	}
+	return &p.TPID
+}
+
+// foreignTPID is why csig does not replace a TPID, nil where it may, or need not.
+func (v *View) foreignTPID(p *Port, tpid uint16, at Position) error {
+	is, what := *v.tpidOf(p), "its outer tags"
+	if p == nil {
+		what = "inner tags"
+	}
+	if is == tpid || is == DefaultTPID || slices.ContainsFunc(v.foundAt(p), func(f Found) bool { return f.Now == is }) {
+		return nil
+	}
+	return &vendors.ForeignError{What: fmt.Sprintf("the TPID of %s is 0x%04x, which csig did not set: set it to 0x%04x, or give back the default (%s)", what, is, tpid, v.Dialect.TPID(at, DefaultTPID))}
+}
+
+// TPID gives a port, or without one the switch, a TPID that it takes.
 func (s *Script) TPID(p *Port, tpid uint16) {
-	if p.TPID == tpid {
+	is := *s.View.tpidOf(p)
+	if is == tpid {
 		return
 	}
-	was := p.TPID
-	old := s.View.found(p.Name)
-	if i := slices.IndexFunc(old, func(f Found) bool { return f.Now == p.TPID }); i >= 0 {
-		was = old[i].Was
+	f := Found{At: s.At, Was: is, Now: tpid}
+	if p != nil {
+		f.Port = HashOf(p.Name)
 	}
-	f := Found{Was: was, Now: tpid, Port: hashOf(p.Name)}
-	if name := f.Behavior(); was != tpid {
-		s.Note(name) // before the change: it is csig's from the first moment on
+	old := s.View.foundAt(p)
+	if i := slices.IndexFunc(old, func(o Found) bool { return o.Now == is }); i >= 0 {
+		f.Was = old[i].Was
 	}
-	s.setTPID(p, tpid)
+	if f.Was != tpid {
+		s.Note(f.Behavior()) // before the change: it is csig's from the first moment on
+	}
+	s.setTPID(p, f.At, tpid)
 	for _, o := range old {
 		if o != f {
 			s.remove(o)
@@ -84,9 +108,14 @@ func (s *Script) TPID(p *Port, tpid uint16) {
 	}
 }
 
-func (s *Script) setTPID(p *Port, tpid uint16) {
-	s.add("interface "+p.Name, s.View.Dialect.TPID(tpid), "quit")
-	p.TPID = tpid
+func (s *Script) setTPID(p *Port, at Position, tpid uint16) {
+	*s.View.tpidOf(p) = tpid
+	line := s.View.Dialect.TPID(at, tpid)
+	if p == nil {
+		s.add(line)
+		return
+	}
+	s.add("interface "+p.Name, line, "quit")
 }
 
 func (s *Script) remove(f Found) {
@@ -94,16 +123,19 @@ func (s *Script) remove(f Found) {
 	delete(s.View.Behaviors, f.Behavior())
 }
 
-// GiveBack gives ports the TPIDs that they had before csig, but for those that keep is true
-// of. One that another user has changed since stays.
-func (s *Script) GiveBack(keep func(port string) bool) {
+// GiveBack gives back the TPIDs that were there before csig, but for those that keep is true of, with the port, nil
+// for the switch or where it is not there. One that another user has changed since stays.
+func (s *Script) GiveBack(keep func(f Found, p *Port) bool) {
 	for _, f := range s.View.Found() {
-		i := slices.IndexFunc(s.View.Ports, func(p *Port) bool { return hashOf(p.Name) == f.Port })
-		if i >= 0 && keep(s.View.Ports[i].Name) {
+		var p *Port
+		if i := slices.IndexFunc(s.View.Ports, func(p *Port) bool { return f.At == Outer && HashOf(p.Name) == f.Port }); i >= 0 {
+			p = s.View.Ports[i]
+		}
+		if keep(f, p) {
 			continue
 		}
-		if i >= 0 && s.View.Ports[i].TPID == f.Now {
-			s.setTPID(s.View.Ports[i], f.Was)
+		if there := f.At == Inner || p != nil; there && *s.View.tpidOf(p) == f.Now {
+			s.setTPID(p, f.At, f.Was)
 		}
 		s.remove(f)
 	}

@@ -1,6 +1,7 @@
 package qos
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,14 @@ type View struct {
 	Policies  map[string][]Binding // in the order of the configuration
 	Odd       map[string]string    // a line of a policy that binds nothing
 	Ports     []*Port
-	Kept      string // a policy whose name begins with Prefix and that is of no port; "" for none
+	Kept      string // the policy of a dead-man, which is of no port; "" for none
+	InnerTPID uint16 // of the switch
+	Elsewhere string // a line that applies a policy to what leaves ports, not at a port; "" for none
+	Blocked   string // why no port can have a policy of csig's; "": they can
+	Own       any    // what the platform knows beside that
+
+	// Hardware is why ports' policies are not in hardware, by the switch's last report; nil for one that is.
+	Hardware map[string]error
 }
 
 // Binding is a classifier and its behavior in a policy.
@@ -32,6 +40,7 @@ type Port struct {
 	Applied []string // policies applied to what it sends
 	TPID    uint16   // of outer tags
 	Frames  string   // the line about its longest frame, "" for the default
+	Member  string   // why its longest frame is not its own; "": it is
 	Blocked string   // why it cannot have a policy of csig's as the switch is configured; "": it can
 }
 
@@ -40,22 +49,9 @@ const (
 	maxObjects = 1 << 16
 )
 
-// Clone is a view that changes by itself.
-func (v *View) Clone() *View {
-	c := *v
-	c.Classes, c.Behaviors, c.Policies, c.Odd = maps.Clone(v.Classes), maps.Clone(v.Behaviors), maps.Clone(v.Policies), maps.Clone(v.Odd)
-	c.Ports = nil
-	for _, p := range v.Ports {
-		one := *p
-		one.Applied = slices.Clone(p.Applied)
-		c.Ports = append(c.Ports, &one)
-	}
-	return &c
-}
-
 // NewView is one of a switch without QoS objects.
 func NewView(d *Dialect) *View {
-	return &View{Dialect: d, Classes: map[string][]string{}, Behaviors: map[string][]string{}, Policies: map[string][]Binding{}, Odd: map[string]string{}}
+	return &View{Dialect: d, Classes: map[string][]string{}, Behaviors: map[string][]string{}, Policies: map[string][]Binding{}, Odd: map[string]string{}, InnerTPID: DefaultTPID, Hardware: map[string]error{}}
 }
 
 // Take reads a line of a section, which is indented by so many blanks.
@@ -92,6 +88,9 @@ func Parse(d *Dialect, lines []string, section func(v *View, words []string) Tak
 	}
 	for _, list := range v.Classes {
 		slices.Sort(list)
+	}
+	for _, p := range v.Ports {
+		p.Blocked = cmp.Or(p.Blocked, v.Blocked)
 	}
 	return v, nil
 }
