@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
@@ -113,7 +114,7 @@ func TestHardwareLosesLater(t *testing.T) {
 		b.give(t, both(7))
 		b.Changed = func(list []comwaretest.Port) []int { return make([]int, len(list)) }
 		b.Settle()
-		time.Sleep(qos.Recheck)
+		time.Sleep(reconcile.Every)
 		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": class") || !strings.Contains(err.Error(), "port "+xge2+": class") {
 			t.Error(err)
 		}
@@ -188,7 +189,7 @@ func TestRefusedRepair(t *testing.T) {
 			if outbound(held) == qos.PolicyName(xge2) {
 				values = "125a 4093a"
 			}
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			b.refusedPort(t, 7, tc.want)
 			b.refusedPort(t, 8, tc.want)
 			if got := b.view(t); got.Odd["csig-"+xge2] != theirs || fmt.Sprint(*got.Port(xge2)) != fmt.Sprint(*held) || b.values(t, xge2) != values {
@@ -198,7 +199,7 @@ func TestRefusedRepair(t *testing.T) {
 				return
 			}
 			b.Type(tc.end...)
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			b.give(t, both(9))
 			if got := b.values(t, xge2); got != "1157a 1157a" {
 				t.Errorf("the port has %s", got)
@@ -250,7 +251,7 @@ func TestPoliciesElsewhere(t *testing.T) {
 		b.Type("qos policy theirs", "quit", "qos apply policy theirs global inbound", "qos vlan-policy theirs vlan 10 inbound")
 		b.apply(t, plain(xge1))
 		b.Type("qos apply policy theirs global outbound")
-		time.Sleep(2 * qos.Recheck)
+		time.Sleep(2 * reconcile.Every)
 		if _, err := b.driver.Update(t.Context(), to(xge1, 7), time.Minute); err == nil || !strings.Contains(err.Error(), "port "+xge1+": a QoS policy that is not csig's") || b.values(t, xge1) != "901a 901a" {
 			t.Errorf("%v, %s", err, b.values(t, xge1))
 		}
@@ -266,7 +267,7 @@ func TestSharedBehavior(t *testing.T) {
 		b.give(t, both(7))
 		for _, want := range []string{"901b 901b", "901a 901a"} { // the other bank, and back
 			b.Type("traffic behavior csig-i901"+map[string]string{"901b 901b": "a", "901a 901a": "b"}[want], "remark customer-vlan-id 2")
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			if res := b.give(t, both(7)); !strings.Contains(res.Repaired.String(), "not as csig left them") || b.values(t, xge1) != want || b.values(t, xge2) != want {
 				t.Errorf("%+v: the ports have %s and %s", res, b.values(t, xge1), b.values(t, xge2))
 			}
@@ -275,7 +276,7 @@ func TestSharedBehavior(t *testing.T) {
 		b.give(t, both(8))
 		b.Type("traffic behavior csig-i901a", "remark customer-vlan-id 2", "quit", "traffic behavior csig-i901b", "remark customer-vlan-id 2", "quit",
 			"traffic classifier theirs", "quit", "traffic classifier theirs2", "quit", "qos policy theirs", "classifier theirs behavior csig-i901a", "classifier theirs2 behavior csig-i901b")
-		time.Sleep(2 * qos.Recheck)
+		time.Sleep(2 * reconcile.Every)
 		if _, err := b.driver.Update(t.Context(), both(7), time.Minute); err == nil || !strings.Contains(err.Error(), "both behaviors for its next value are in use") || b.values(t, xge1) != "1029a 1029a" {
 			t.Errorf("%v, %s", err, b.values(t, xge1))
 		}
@@ -321,7 +322,7 @@ func TestUsersLine(t *testing.T) {
 		b.apply(t, plain(xge1, xge2))
 		b.give(t, both(7))
 		b.Type("traffic classifier theirs operator and", "quit", "traffic behavior theirs", "quit", "qos policy csig-"+xge1, "classifier theirs behavior theirs")
-		time.Sleep(2 * qos.Recheck)
+		time.Sleep(2 * reconcile.Every)
 		const line = "classifier theirs behavior theirs"
 		refused := func(what string, err error) {
 			t.Helper()
@@ -359,7 +360,7 @@ func TestComparedEachMinute(t *testing.T) {
 		b.Type("qinq ethernet-type customer-tag 88a8")
 		var err error
 		for n := range 8 {
-			time.Sleep(qos.Recheck / 4)
+			time.Sleep(reconcile.Every / 4)
 			_, err = b.driver.Update(t.Context(), both(uint8(8+n%2)), time.Minute)
 		}
 		if err == nil || !strings.Contains(err.Error(), "88a8") {

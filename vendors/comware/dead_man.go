@@ -13,6 +13,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // The dead-man on the switch is three things: an NQA operation that sends datagrams to this
@@ -135,7 +136,7 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 	if err := d.Restore(ctx); err != nil { // ports that have fallen back
 		return 0, err
 	}
-	if err := d.fallBack(ctx, d.Setup); err != nil {
+	if err := d.fallBack(ctx, d.Want); err != nil {
 		return 0, err
 	}
 	m, err := d.listen(deadTimesOf(after))
@@ -192,12 +193,12 @@ func (d *Driver) arm(ctx context.Context, m *deadMan) error {
 	// Only where csig's policy is in force. Another one that comes later stays: the first action
 	// names csig's, and a port takes no second policy.
 	var ports []string
-	for _, p := range qos.Updating(d.Setup).Ports {
+	for _, p := range reconcile.Updating(d.Want).Ports {
 		if at := v.Port(p.Port); at != nil && at.Ours() {
 			ports = append(ports, p.Port)
 		}
 	}
-	if err := d.Entries(s, deadPort, d.Setup.Fallback()); err != nil {
+	if err := d.Entries(s, deadPort, d.Want.Fallback()); err != nil {
 		return err
 	}
 	host, port, err := net.SplitHostPort(m.conn.LocalAddr().String())
@@ -339,7 +340,7 @@ func (d *Driver) DeadManFired(ctx context.Context) (bool, error) {
 
 // fallen reads whether any port has fallen back, and whether one is left that has not.
 func (d *Driver) fallen(ctx context.Context) (any, left bool, err error) {
-	if d.Setup == nil {
+	if d.Want == nil {
 		return false, false, vendors.ErrDeadManNotArmed
 	}
 	if err := d.Connect(ctx); err != nil {

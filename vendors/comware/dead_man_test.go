@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // pass lets time go by on the switch and in csig, which answers probes as it may.
@@ -182,7 +183,7 @@ func TestDeadManLeavesForeignPolicies(t *testing.T) {
 			has("fired", deadPolicy)
 			b.arm(t, time.Minute)
 			has("armed again", qos.PolicyName(xge1))
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			_, err := b.driver.Update(t.Context(), both(7), time.Minute)
 			if err == nil || !strings.Contains(err.Error(), "port "+xge2+": QoS policy theirs is applied") {
 				t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // Config is what a driver needs.
@@ -53,7 +54,7 @@ func platform(cfg Config) qos.Platform {
 		NoStrip: noStrip, TPIDChange: tpidChange, Account: "network-admin",
 		PortName: portName, Section: section,
 		TakesTPID: func(want *vendors.Setup) error {
-			if slices.Contains(reserved, want.TPID) && len(qos.Updating(want).Ports) > 0 {
+			if slices.Contains(reserved, want.TPID) && len(reconcile.Updating(want).Ports) > 0 {
 				return fmt.Errorf("tpid 0x%04x: Comware takes that type for no TPID (qinq ethernet-type)", want.TPID)
 			}
 			return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
 	"github.com/csig-agent/csig/vendors/comware/comwaretest"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -307,7 +308,7 @@ func TestRepair(t *testing.T) {
 			if policies() == want {
 				t.Fatal("nothing was broken")
 			}
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			give()
 			if got := policies(); got != want {
 				t.Errorf("%s\nwant %s", got, want)

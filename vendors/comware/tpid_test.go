@@ -8,6 +8,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // TestTPID: csig sets the TPID where it is the default, changes its own, and gives back
@@ -46,12 +47,12 @@ func TestTPID(t *testing.T) {
 				t.Errorf("0x%04x", is())
 			}
 			set("8100") // another user gives it back: it is repaired
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			if res := b.give(t, both(7)); is() != 0x9901 || res.Repaired == nil {
 				t.Errorf("0x%04x, %+v", is(), res)
 			}
 			set("9700") // or takes it: that is refused, and stays
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			if _, err := b.driver.Update(t.Context(), both(8), time.Minute); err == nil || !strings.Contains(err.Error(), "is 0x9700, which csig did not set") {
 				t.Error(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 	"github.com/csig-agent/csig/vlanrules"
 )
@@ -146,7 +147,7 @@ func TestTPID(t *testing.T) {
 		// What another user gives the port meanwhile stays, and is its error.
 		must(apply(0x88a8, b.p1))
 		b.Type("interface "+b.p1, "qinq protocol 9100")
-		time.Sleep(2 * qos.Recheck)
+		time.Sleep(2 * reconcile.Every)
 		if _, err := b.driver.Update(t.Context(), to(7, b.p1), time.Minute); err == nil || !strings.Contains(err.Error(), "which csig did not set") {
 			t.Error(err)
 		}

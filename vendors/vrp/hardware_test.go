@@ -9,7 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
-	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vrp/vrptest"
 )
 
@@ -175,7 +175,7 @@ func TestLostFromHardware(t *testing.T) {
 		}
 		b.capacity(b.p1, 1)
 		b.Type("traffic classifier other") // the switch delivers again
-		time.Sleep(2 * qos.Recheck)
+		time.Sleep(2 * reconcile.Every)
 		for range 2 {
 			res, err := give()
 			if p := (*vendors.PortError)(nil); !errors.As(err, &p) || p.Port != b.p1 || !res.Leased || res.Repaired != nil || strings.Contains(err.Error(), b.p2) {

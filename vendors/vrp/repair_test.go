@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/vendors"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/cli/qos"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 )
 
@@ -98,7 +99,7 @@ func TestForeignNear(t *testing.T) {
 					lines[i] = strings.ReplaceAll(lines[i], "%s", b.p1)
 				}
 				b.Type(lines...)
-				time.Sleep(2 * qos.Recheck)
+				time.Sleep(2 * reconcile.Every)
 				var err error
 				if release {
 					err = b.driver.Release(t.Context())
@@ -115,7 +116,7 @@ func TestForeignNear(t *testing.T) {
 					continue
 				}
 				b.Type(near.undo...)
-				time.Sleep(4 * qos.Recheck)
+				time.Sleep(4 * reconcile.Every)
 				if _, err := b.driver.Update(t.Context(), to(9, b.p1), time.Minute); err != nil {
 					t.Error(err)
 				}
@@ -166,7 +167,7 @@ func TestRepair(t *testing.T) {
 			}
 			b.Type(lines...)
 			broken := b.table(t, b.p1)
-			time.Sleep(2 * qos.Recheck)
+			time.Sleep(2 * reconcile.Every)
 			res, err := give()
 			permanent := (*vendors.PermanentError)(nil)
 			switch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -21,7 +22,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 		return err
 	}
 	want = *want.Wanted()
-	ports := Updating(&want)
+	ports := reconcile.Updating(&want)
 	refused := d.refusals(ports)
 	if why := v.elsewhere(); why != nil && len(refused) == 0 {
 		for i := range ports.Ports {
@@ -34,7 +35,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	d.Start(&want)
 	err = d.onTrial(ctx, func() error { return d.Program(ctx) })
 	if d.Lost() {
-		d.Setup = nil // the next Update takes over what is there
+		d.Stop() // the next Update takes over what is there
 	}
 	return err
 }
@@ -46,20 +47,13 @@ func (d *Driver) onTrial(ctx context.Context, change func() error) error {
 	return d.OnTrial(ctx, change)
 }
 
-// Start has the driver know the switch's setup.
-func (d *Driver) Start(s *vendors.Setup) {
-	d.Setup, d.refused = s, nil
-	d.compiler = vlanrules.NewCompiler(d.Rules(), s.Layout)
-	clear(d.signals)
-}
-
 // Program gives the switch what its setup lacks, but for ports that are refused. The record of another setup goes last:
 // what stands at any moment between is csig's by a record, or by its name.
 func (d *Driver) Program(ctx context.Context) error {
 	if err := d.see(ctx); err != nil {
 		return err
 	}
-	want, record := Updating(d.Setup), ""
+	want, record := reconcile.Updating(d.Want), ""
 	if want.TPID != 0 {
 		record = RecordName(want, d.At)
 	}
@@ -71,7 +65,7 @@ func (d *Driver) Program(ctx context.Context) error {
 		if err := d.write(ctx, "", func(s *Script) { s.Note(record) }); err != nil {
 			return err
 		}
-		if err := d.Withdraw(ctx, d.Setup); err != nil {
+		if err := d.Withdraw(ctx, d.Want); err != nil {
 			return err
 		}
 		if err := d.see(ctx); err != nil {
@@ -90,7 +84,7 @@ func (d *Driver) Program(ctx context.Context) error {
 			s.Note(record)
 		}
 		for _, name := range gone {
-			if !d.isRefused(name) && !bad(name) && s.View.ForeignIn(name) == "" {
+			if d.Held(name) == nil && !bad(name) && s.View.ForeignIn(name) == "" {
 				s.For(name)
 				s.Drop(name)
 				dropped = true
@@ -117,7 +111,7 @@ func (d *Driver) Program(ctx context.Context) error {
 			case f.At == Inner:
 				return len(want.Ports) > 0 && f.Now == want.TPID
 			}
-			return p != nil && (want.HasPort(p.Name) && p.Ours() || d.isRefused(p.Name)) // also of one whose policy the switch did not take
+			return p != nil && (want.HasPort(p.Name) && p.Ours() || (d.Held(p.Name) != nil)) // also of one whose policy the switch did not take
 		})
 		s.Forget(record)
 		if dropped || len(s.Lines) > 0 { // what Update made and has no use for is no reason to write
@@ -126,15 +120,12 @@ func (d *Driver) Program(ctx context.Context) error {
 	}))
 }
 
-// isRefused reports whether a port keeps what it has.
-func (d *Driver) isRefused(port string) bool { return refusal(d.refused, port) != nil }
-
 // changes are what gives ports their policies. The entries of one that had it already stay, unless what all ports
 // share changes.
 func (d *Driver) changes(want *vendors.Setup, fresh bool) (out []*Change) {
 	for i := range want.Ports {
 		port := want.Ports[i].Port
-		if d.isRefused(port) {
+		if d.Held(port) != nil {
 			continue
 		}
 		_, there := d.View.Policies[PolicyName(port)]
@@ -146,7 +137,7 @@ func (d *Driver) changes(want *vendors.Setup, fresh bool) (out []*Change) {
 		}
 		if !there || fresh || fell || len(strays) > 0 {
 			intents := want.Fallback()
-			if g := d.signals[port]; g != nil && g.Given() && !g.Refused() && !fresh && !fell {
+			if g := d.Signal(port); g != nil && !fresh && !fell {
 				intents = slices.Clone(g.Intents())
 			}
 			c.compile = d.compile(port, intents)
@@ -160,7 +151,7 @@ func (d *Driver) changes(want *vendors.Setup, fresh bool) (out []*Change) {
 func (d *Driver) compile(port string, intents []vlanrules.Intent) func(vlanrules.Table) ([]vlanrules.Op, error) {
 	return func(have vlanrules.Table) ([]vlanrules.Op, error) {
 		var r vlanrules.Result
-		d.compiler.Compile(&r, have, intents)
+		d.Compiler.Compile(&r, have, intents)
 		if r.Verdict.Level == vlanrules.Refused || r.Gap {
 			return nil, &vendors.PermanentError{Port: port, Err: errors.New(r.Verdict.Reason)}
 		}
@@ -170,7 +161,7 @@ func (d *Driver) compile(port string, intents []vlanrules.Intent) func(vlanrules
 
 // Restore is Program where the setup may have to be taken over first, and the configuration is read again.
 func (d *Driver) Restore(ctx context.Context) error {
-	if d.Setup == nil {
+	if d.Want == nil {
 		if err := d.TakeOver(ctx); err != nil {
 			return err
 		}
@@ -178,9 +169,10 @@ func (d *Driver) Restore(ctx context.Context) error {
 	if _, err := d.Look(ctx); err != nil {
 		return err
 	}
-	if err := d.refuse(); err != nil {
+	if err := d.foreignInner(d.Want); err != nil {
 		return err
 	}
+	d.Refuse()
 	if err := d.Program(ctx); err != nil {
 		return err
 	}
@@ -219,7 +211,7 @@ func (d *Driver) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.Setup, d.refused = nil, nil
+	d.Stop()
 	var errs []error
 	left := map[string]bool{}
 	for _, name := range v.Ours() {

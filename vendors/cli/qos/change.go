@@ -8,6 +8,7 @@ import (
 
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -201,13 +202,13 @@ func (d *Driver) attempt(ctx context.Context, prepare func(*Script), changes []*
 			return err
 		}
 		for _, c := range unproved {
-			if why := d.View.Hardware[c.port]; why != nil && refusal(*errs, c.port) == nil {
+			if why := d.View.Hardware[c.port]; why != nil && reconcile.Of(*errs, c.port) == nil {
 				*errs = append(*errs, &vendors.PortError{Port: c.port, Err: why})
 			}
 		}
 	}
 	for _, c := range made {
-		if c.ops > 0 && refusal(*errs, c.port) == nil {
+		if c.ops > 0 && reconcile.Of(*errs, c.port) == nil {
 			done[c.port] = c.ops
 		}
 	}
@@ -251,19 +252,4 @@ func (d *Driver) settle(ctx context.Context, changes []*Change) error {
 		d.View = nil
 	}
 	return err
-}
-
-// refusal is what of errors is a port's.
-func refusal(list []error, port string) (found error) {
-	for _, err := range list {
-		vendors.EachPort(err, func(name string, why error) {
-			if name == port {
-				found = &vendors.PortError{Port: name, Err: why}
-				if permanent := (*vendors.PermanentError)(nil); errors.As(err, &permanent) && permanent.Port == name {
-					found = permanent
-				}
-			}
-		})
-	}
-	return found
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // Commands is what Apply(want) gives to a switch for which Observe returns have, with its ports as csig leaves them,
@@ -20,7 +21,7 @@ func Commands(p Platform, have, want vendors.Setup) ([]byte, error) {
 	taken := &noted{}
 	d := New(p)
 	d.Session, d.offline, d.View = taken, true, NewView(p.Dialect)
-	old, now := Updating(&have), Updating(&want)
+	old, now := reconcile.Updating(&have), reconcile.Updating(&want)
 	for _, s := range []*vendors.Setup{old, now} {
 		for _, port := range s.Ports {
 			if d.View.Port(port.Port) == nil {

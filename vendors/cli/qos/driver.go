@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -65,28 +66,22 @@ type Platform struct {
 	Overhead int // what the longest frame has beside csig's MTU, in bytes
 }
 
-// Recheck is how often Update reads the configuration back.
-const Recheck = time.Minute
-
 // Driver drives one switch by QoS policies. Its methods are not safe for concurrent use.
 type Driver struct {
 	Platform
+	*reconcile.Loop
 	Session Session // nil until it is needed, and after it was lost
 	View    *View   // what the switch has; nil: unread
 
-	Setup    *vendors.Setup // what the switch is to have; nil until Apply or the first Update
-	Compared time.Time      // when it was read back
-	Freed    []string       // of Script
-
-	refused  []error // *PermanentError of ports, or of all, that cannot have it as the switch is configured
-	signals  map[string]*vendors.PortSignal
-	compiler *vlanrules.Compiler
-	offline  bool // the session takes lines down, and no switch is asked
+	Freed   []string // of Script
+	offline bool     // the session takes lines down, and no switch is asked
 }
 
 // New returns a driver that connects when it is first used.
 func New(p Platform) *Driver {
-	return &Driver{Platform: p, signals: map[string]*vendors.PortSignal{}}
+	d := &Driver{Platform: p}
+	d.Loop = reconcile.New(device{d}, p.Rules())
+	return d
 }
 
 // Connect opens a session, where there is none.
@@ -161,9 +156,6 @@ func (d *Driver) see(ctx context.Context) error {
 	_, err := d.Look(ctx)
 	return err
 }
-
-// alive reports whether the driver knows what the switch has.
-func (d *Driver) alive() bool { return d.View != nil && !d.Lost() }
 
 // Script begins commands, which are in the view as they are added.
 func (d *Driver) Script() *Script { return &Script{View: d.View, At: d.At, Freed: &d.Freed} }

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/quantize"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -134,13 +135,21 @@ func (v *View) inForce(name string) bool {
 	return p != nil && p.Ours() && p.Foreign() == ""
 }
 
+// foreignInner is the *PermanentError of a switch whose TPID of inner tags is another user's.
+func (d *Driver) foreignInner(want *vendors.Setup) error {
+	if len(reconcile.Updating(want).Ports) > 0 && d.At == Inner {
+		if err := d.View.foreignTPID(nil, want.TPID, Inner); err != nil {
+			return &vendors.PermanentError{Err: err}
+		}
+	}
+	return nil
+}
+
 // refusals are *PermanentError of ports that cannot have a setup, or of all.
 func (d *Driver) refusals(want *vendors.Setup) (errs []error) {
 	v := d.View
-	if len(want.Ports) > 0 && d.At == Inner {
-		if err := v.foreignTPID(nil, want.TPID, Inner); err != nil {
-			return []error{&vendors.PermanentError{Err: err}}
-		}
+	if err := d.foreignInner(want); err != nil {
+		return []error{err}
 	}
 	for i := range want.Ports {
 		if err := v.refuses(want.Ports[i].Port, want.TPID, d.At); err != nil {
@@ -175,7 +184,7 @@ func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 	if err := p.Validate(&want); err != nil {
 		return nil, err
 	}
-	have, want = *Updating(&have), *Updating(&want)
+	have, want = *reconcile.Updating(&have), *reconcile.Updating(&want)
 	shared := vendors.DiffShared(&have, &want, "record", describe)
 	if have.TPID != want.TPID && len(shared) > 0 && len(want.Ports) > 0 {
 		shared[0].Disruptive = p.TPIDChange
@@ -185,13 +194,6 @@ func (p *Platform) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 			return "a " + p.Dialect.Noun + " at its outbound direction that compares and replaces " + strings.Join(want.SignalNames(), ", ")
 		},
 		func(_, _ *vendors.PortSetup) string { return "" })...), nil
-}
-
-// Updating is a setup without the ports that pass tags through.
-func Updating(s *vendors.Setup) *vendors.Setup {
-	out := *s
-	out.Ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p vendors.PortSetup) bool { return p.Action != vlanrules.Update })
-	return &out
 }
 
 // describe is what all ports share, in a line.
