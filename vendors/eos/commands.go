@@ -33,7 +33,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 	}
 	if !old.Nothing() && old.TPID != 0 {
 		before := newScript()
-		d.start(old)
+		d.Start(old)
 		if err := d.apply(before, newScript(), v, old); err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func Commands(cfg Config, have, want vendors.Setup) ([]byte, error) {
 		}
 	}
 	s, gone := newScript(), newScript()
-	d.start(now)
+	d.Start(now)
 	if err := d.apply(s, gone, v, now); err != nil {
 		return nil, err
 	}

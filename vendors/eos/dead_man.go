@@ -43,14 +43,14 @@ var _ vendors.DeadMan = (*Driver)(nil)
 // condition, and the rest in the opposite of their order. The ports have fallen back within
 // the time that is returned.
 func (d *Driver) handlers(after time.Duration) (_ map[string][]string, within time.Duration, err error) {
-	table, err := d.covers(d.wanted.Fallback())
+	table, err := d.covers(d.Want.Fallback())
 	if err != nil {
 		return nil, 0, err
 	}
 	out := map[string][]string{}
 	for i := range d.cfg.Forwarding {
 		f := &d.cfg.Forwarding[i]
-		if d.wanted.ActionOf(f.Port) != updates {
+		if d.Want.ActionOf(f.Port) != updates {
 			continue
 		}
 		for j := range table {
@@ -80,14 +80,14 @@ func (d *Driver) ArmDeadMan(ctx context.Context, after time.Duration) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	if d.wanted == nil {
+	if d.Want == nil {
 		have := d.setup(v)
 		if have.TPID == 0 {
 			return 0, vendors.NoSetup(have.Damaged)
 		}
-		d.start(have.Wanted())
+		d.Start(have.Wanted())
 	}
-	if d.wanted.OnStale != inventory.Conservative {
+	if d.Want.OnStale != inventory.Conservative {
 		return 0, &vendors.PermanentError{Err: errors.New("the dead-man adds flows of the worst bucket, and on_stale: passthrough has none: make it conservative, or accept that nothing withdraws the signal (lease: none)")}
 	}
 	if err := d.renew(ctx); err != nil { // before it may look

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/eos/eostest"
 )
@@ -209,7 +210,7 @@ func TestDeadManWritesLateAtAPort(t *testing.T) {
 		if have, err := b.driver.Observe(t.Context()); err != nil || !strings.Contains(have.Damaged, "has written a flow at "+ports[2]) {
 			t.Errorf("%q, %v", have.Damaged, err)
 		}
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * reconcile.Every)
 		if res, err := b.driver.Update(t.Context(), to(ports[1], 7), time.Minute); err != nil || res.Repaired == nil {
 			t.Errorf("%+v, %v", res, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/csig-agent/csig/protocol/cli"
 	"github.com/csig-agent/csig/protocol/ssh"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vlanrules"
 )
 
@@ -34,24 +35,16 @@ const (
 // DefaultPriority is the lowest priority of csig's flows where Config has none.
 const DefaultPriority = 30000
 
-// recheck is how often Update reads the configuration back.
-const recheck = time.Minute
-
 // Driver drives one switch. Its methods are not safe for concurrent use.
 type Driver struct {
+	*reconcile.Loop
 	cfg     Config
 	session *cli.Session // nil until it is needed, and after it was lost
 
-	view     *view // nil: unread
-	compared time.Time
-	masked   *bool          // match vlan takes a mask; nil: not tried
-	wanted   *vendors.Setup // what the switch is to have; nil until Apply or the first Update
-	refused  []error        // *PermanentError of ports that cannot have it as the switch is configured, or of all
-	signals  map[string]*vendors.PortSignal
-	trial    *trial              // of the next commit, nil for none
-	armed    map[string][]string // event handlers of the dead-man; nil: not by this process
-
-	compiler *vlanrules.Compiler
+	view   *view               // nil: unread
+	masked *bool               // match vlan takes a mask; nil: not tried
+	trial  *trial              // of the next commit, nil for none
+	armed  map[string][]string // event handlers of the dead-man; nil: not by this process
 }
 
 var (
@@ -64,7 +57,9 @@ func Open(cfg Config) *Driver {
 	if cfg.Priority == 0 {
 		cfg.Priority = DefaultPriority
 	}
-	return &Driver{cfg: cfg, signals: map[string]*vendors.PortSignal{}}
+	d := &Driver{cfg: cfg}
+	d.Loop = reconcile.New(device{d}, Rules())
+	return d
 }
 
 // Dial opens a session with a switch's command line.
@@ -187,18 +182,11 @@ func Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 // get the TPID, too: else a tag would leave them as an ordinary one. Where none does, no port
 // needs anything.
 func tagging(s *vendors.Setup) *vendors.Setup {
-	if len(updating(s).Ports) > 0 {
+	if len(reconcile.Updating(s).Ports) > 0 {
 		return s
 	}
 	out := *s
 	out.Ports = nil
-	return &out
-}
-
-// updating is a setup without the ports that pass tags through.
-func updating(s *vendors.Setup) *vendors.Setup {
-	out := *s
-	out.Ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p vendors.PortSetup) bool { return p.Action != updates })
 	return &out
 }
 
@@ -222,7 +210,7 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	if refused := d.refuses(v, tagging(&want)); len(refused) > 0 {
 		return errors.Join(refused...)
 	}
-	if len(updating(&want).Ports) > 0 {
+	if len(reconcile.Updating(&want).Ports) > 0 {
 		if err := d.tryMask(ctx); err != nil {
 			return err
 		}
@@ -230,15 +218,16 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 			return &vendors.PermanentError{Err: errors.New(noMask)}
 		}
 	}
-	d.start(&want)
+	d.Start(&want)
 	s, old := newScript(), newScript()
 	if err := d.apply(s, old, v, &want); err != nil {
-		d.view, d.wanted = nil, nil
+		d.view = nil
+		d.Stop()
 		return err
 	}
 	held := d.trial != nil // a second commit would have to wait for its confirmation
 	if err := d.commit(ctx, s); err != nil {
-		d.wanted = nil
+		d.Stop()
 		return err
 	}
 	if err := d.inHardware(ctx, s); err != nil {
@@ -254,17 +243,10 @@ func (d *Driver) Apply(ctx context.Context, want vendors.Setup) error {
 	return err
 }
 
-// start has the driver know the switch's setup.
-func (d *Driver) start(s *vendors.Setup) {
-	d.wanted, d.refused = s, nil
-	d.compiler = vlanrules.NewCompiler(Rules(), s.Layout)
-	clear(d.signals)
-}
-
 // apply adds to a script what makes a setup of what the view has, and to old what goes
 // after it.
 func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
-	ports := updating(want)
+	ports := reconcile.Updating(want)
 	have := d.setup(v)
 	fresh := describe(&have) != describe(want)
 	record := recordName(want)
@@ -317,7 +299,7 @@ func (d *Driver) apply(s, old *script, v *view, want *vendors.Setup) error {
 				tagged[f.InPort] = true
 			}
 		}
-		if d.refusal(name) != nil { // it keeps its flows, and Update gives them the fallback
+		if d.Held(name) != nil { // it keeps its flows, and Update gives them the fallback
 			continue
 		}
 		record := ofPort(updateRecord, name)
@@ -386,7 +368,8 @@ func (d *Driver) remove(ctx context.Context) error {
 		s.handler(v, name, nil)
 	}
 	d.tag(s, v, nil, 0)
-	d.wanted, d.armed = nil, nil
+	d.armed = nil
+	d.Stop()
 	if err := d.commit(ctx, s); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func Rules() vlanrules.Caps {
 // covers are the entries of intents.
 func (d *Driver) covers(intents []vlanrules.Intent) (vlanrules.Table, error) {
 	var res vlanrules.Result
-	d.compiler.Compile(&res, nil, intents)
+	d.Compiler.Compile(&res, nil, intents)
 	if res.Verdict.Level == vlanrules.Refused {
 		return nil, errors.New(res.Verdict.Reason)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // Platform is what fleet files say of Arista's switches.
@@ -140,7 +141,7 @@ func (f *Forwarding) overlaps(g *Forwarding) bool {
 
 // Undeclared is why the declared forwarding flows rule out a setup, nil where they do not.
 func (c *Config) Undeclared(want *vendors.Setup) error {
-	ports := updating(want).Ports
+	ports := reconcile.Updating(want).Ports
 	if len(ports) == 0 {
 		return nil
 	}

@@ -60,17 +60,6 @@ func (d *Driver) cannotTag(v *view, p *vendors.PortSetup, tpid uint16) string {
 	return ""
 }
 
-// refusal is why a port cannot have its setup as the switch is configured, nil where it can.
-func (d *Driver) refusal(port string) error {
-	for _, err := range d.refused {
-		permanent := (*vendors.PermanentError)(nil)
-		if !errors.As(err, &permanent) || permanent.Port == "" || permanent.Port == port {
-			return err
-		}
-	}
-	return nil
-}
-
 // portIssue is why a port cannot update, "" where it can.
 func (d *Driver) portIssue(v *view, name string, tpid uint16) string {
 	if why := d.cfg.undeclared(name); why != "" {

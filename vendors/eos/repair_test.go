@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
@@ -62,17 +63,17 @@ func TestRefusedLine(t *testing.T) {
 			held, _, _ := b.driver.held(v, port)
 			b.Type("directflow", "flow "+sorted(held)[0], "action set vlan 9")
 		}
-		time.Sleep(2 * recheck)
+		time.Sleep(2 * reconcile.Every)
 		err = b.driver.Release(t.Context())
 		if got := named(err); got != ports[2] {
 			t.Error(err)
 		}
-		b.has(t, ports[1], b.driver.wanted.Fallback())
+		b.has(t, ports[1], b.driver.Want.Fallback())
 		b.server.Set(clitest.Faults{})
 		if err := b.driver.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		b.has(t, ports[2], b.driver.wanted.Fallback())
+		b.has(t, ports[2], b.driver.Want.Fallback())
 	})
 }
 
@@ -143,8 +144,8 @@ func TestForeignNear(t *testing.T) {
 				}
 				b.Type(tc.lines...)
 				before := b.Running()
-				time.Sleep(2 * recheck)
-				err, want := error(nil), b.driver.wanted.Fallback()
+				time.Sleep(2 * reconcile.Every)
+				err, want := error(nil), b.driver.Want.Fallback()
 				if release {
 					err = b.driver.Release(t.Context())
 				} else {
@@ -160,12 +161,12 @@ func TestForeignNear(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 				b.has(t, ports[1], want)
-				b.has(t, ports[2], b.driver.wanted.Fallback())
+				b.has(t, ports[2], b.driver.Want.Fallback())
 				if name == "a TPID" && !strings.Contains(b.Running(), "0x88a8") {
 					t.Errorf("%s: csig took it, of\n%s", name, before)
 				}
 				b.Type(tc.undo...)
-				time.Sleep(2 * recheck)
+				time.Sleep(2 * reconcile.Every)
 				if _, err := b.driver.Update(t.Context(), list(23), time.Minute); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -286,7 +287,7 @@ func TestRepair(t *testing.T) {
 			if ours() == want {
 				t.Fatal("nothing was broken")
 			}
-			time.Sleep(2 * recheck)
+			time.Sleep(2 * reconcile.Every)
 			give()
 			if got := ours(); got != want {
 				t.Errorf("%s\nwant %s", got, want)

@@ -12,104 +12,82 @@ import (
 
 	"github.com/csig-agent/csig/protocol/untrusted"
 	"github.com/csig-agent/csig/vendors"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
-
-// notAllowed is why nothing is written without the operator's word.
-const notAllowed = "an update is lines of configuration here, which the switch's accounting and archives keep: allow it with updates: cli in the fleet file"
 
 // Update gives ports their flows: those of the new value are committed and read back from
 // hardware before the old ones go. There is no lease: what is written stays until it is
 // changed. Ports whose flows are not in hardware keep what they had.
 func (d *Driver) Update(ctx context.Context, list []vendors.PortUpdate, _ time.Duration) (vendors.UpdateResult, error) {
 	if !d.cfg.Updates {
-		return vendors.UpdateResult{}, &vendors.PermanentError{Err: errors.New(notAllowed)}
+		return vendors.UpdateResult{}, &vendors.PermanentError{Err: errors.New(reconcile.NotAllowed)}
 	}
-	return d.update(ctx, list)
+	defer d.keep()()
+	return d.Loop.Update(ctx, list)
 }
 
-func (d *Driver) update(ctx context.Context, list []vendors.PortUpdate) (res vendors.UpdateResult, err error) {
-	setup := d.trial // is of the setup alone
+// Release writes the fallback.
+func (d *Driver) Release(ctx context.Context) error {
+	defer d.keep()()
+	return d.Loop.Release(ctx)
+}
+
+// keep has commits kept that are not the setup's, until the function is called.
+func (d *Driver) keep() func() {
+	setup := d.trial
 	d.trial = nil
-	defer func() { d.trial = setup }()
-	if d.wanted == nil {
-		have, err := d.Observe(ctx)
-		if err != nil {
-			return res, err
-		}
-		if have.TPID == 0 {
-			return res, vendors.NoSetup(have.Damaged)
-		}
-		d.start(have.Wanted())
-		d.compared = time.Time{} // what it lacks is repaired
+	return func() { d.trial = setup }
+}
+
+// device is the driver as its loop sees it.
+type device struct{ *Driver }
+
+func (d device) Read(ctx context.Context) error {
+	_, err := d.look(ctx)
+	return err
+}
+
+// Known reports whether the driver knows what the switch has.
+func (d *Driver) Known() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
+
+func (d device) Have() vendors.Setup { return d.setup(d.view) }
+
+func (d device) Refusals(want *vendors.Setup) []error { return d.refuses(d.view, tagging(want)) }
+
+func (d device) InForce(port string) bool {
+	flows, damaged, _ := d.held(d.view, port)
+	return len(flows)+len(damaged) > 0
+}
+
+func (d device) Program(ctx context.Context) error {
+	s, old := newScript(), newScript()
+	if err := d.apply(s, old, d.view, d.Want); err != nil {
+		return err
 	}
+	d.Forget()
+	failed, err := d.exchange(ctx, s, d.byPort(old))
+	if err = errors.Join(append(failed, err)...); !d.Known() {
+		return err
+	}
+	return errors.Join(err, d.Read(ctx))
+}
+
+func (d device) Write(ctx context.Context, ports []reconcile.Port) (map[string]int, error) {
 	var errs []error
-	if err := d.refresh(ctx, &res); err != nil {
-		if !d.alive() {
-			return res, err
-		}
-		d.compared = time.Time{} // until it is as csig wants it
-		errs = append(errs, err)
-	}
-	adds, olds := newScript(), map[string]*script{}
-	for i := range list {
-		u := list[i]
-		if err := d.refusal(u.Port); err != nil {
-			errs = append(errs, &vendors.PortError{Port: u.Port, Err: err})
-			if flows, damaged, _ := d.held(d.view, u.Port); len(flows)+len(damaged) == 0 {
-				continue
-			}
-			u.Intents = d.wanted.Fallback() // it advertises no value that csig does not stand behind
-		}
-		old := newScript()
-		before := len(adds.adds)
-		if err := d.give(adds, old, &u); err != nil {
-			errs = append(errs, err)
+	done, adds, olds := map[string]int{}, newScript(), map[string]*script{}
+	for _, p := range ports {
+		one, old := newScript(), newScript()
+		if err := d.replace(one, old, d.view, p.Name, p.Signal.Intents()); err != nil {
+			errs = append(errs, p.Signal.Refuse(p.Name, errors.Unwrap(err).Error()))
 			continue
 		}
-		if n := len(adds.adds) - before + len(old.dels); n > 0 {
-			olds[u.Port] = old
-			res.Ports++
-			res.Ops += n
+		maps.Copy(adds.adds, one.adds)
+		if n := len(one.adds) + len(old.dels); n > 0 {
+			olds[p.Name], done[p.Name] = old, n
 		}
 	}
 	failed, err := d.exchange(ctx, adds, olds)
-	if errs = append(errs, failed...); err != nil {
-		for i := range list {
-			if g := d.signals[list[i].Port]; g != nil {
-				g.Reset()
-			}
-		}
-		return vendors.UpdateResult{}, errors.Join(append(errs, err)...)
-	}
-	res.Leased, res.ReadBack = true, vendors.ReadBackAfter // exchange has seen it in hardware
-	return res, errors.Join(errs...)
-}
-
-// alive reports whether the driver knows what the switch has.
-func (d *Driver) alive() bool { return d.view != nil && d.session != nil && d.session.Err() == nil }
-
-// give adds to scripts what gives a port its flows.
-func (d *Driver) give(s, old *script, u *vendors.PortUpdate) error {
-	if !d.wanted.HasPort(u.Port) {
-		return vendors.NotInSetup(u.Port)
-	}
-	g := d.signals[u.Port]
-	if g == nil {
-		g = &vendors.PortSignal{}
-		d.signals[u.Port] = g
-	}
-	action := d.wanted.ActionOf(u.Port)
-	if _, err := g.Give(d.wanted, u.Port, action, u.Intents); err != nil || action != updates {
-		return err
-	}
-	one := newScript()
-	if err := d.replace(one, old, d.view, u.Port, g.Intents()); err != nil {
-		return g.Refuse(u.Port, errors.Unwrap(err).Error())
-	}
-	for name, lines := range one.adds {
-		s.adds[name] = lines
-	}
-	return nil
+	return done, errors.Join(append(append(errs, failed...), err)...)
 }
 
 // exchange commits new flows and then takes the old ones out, or the new ones of ports where
@@ -119,9 +97,6 @@ func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*sc
 	bad := map[string]bool{}
 	fail := func(port string, why error) {
 		bad[port], failed = true, append(failed, &vendors.PortError{Port: port, Err: why})
-		if g := d.signals[port]; g != nil {
-			g.Reset()
-		}
 	}
 	if err := d.commitPorts(ctx, adds, fail); err != nil {
 		return failed, err
@@ -133,7 +108,7 @@ func (d *Driver) exchange(ctx context.Context, adds *script, olds map[string]*sc
 	}
 	err = d.inHardware(ctx, adds)
 	known := len(failed)
-	if vendors.EachPort(err, fail); err != nil && (len(failed) == known || !d.alive()) {
+	if vendors.EachPort(err, fail); err != nil && (len(failed) == known || !d.Known()) {
 		return failed, err
 	}
 	var gone [][]string // of each port
@@ -153,7 +128,7 @@ func (d *Driver) commitPorts(ctx context.Context, s *script, fail func(port stri
 	for {
 		err := d.commit(ctx, s)
 		refused := (*vendors.PermanentError)(nil)
-		if !errors.As(err, &refused) || refused.Port == "" || !d.alive() {
+		if !errors.As(err, &refused) || refused.Port == "" || !d.Known() {
 			return err
 		}
 		fail(refused.Port, refused.Err)
@@ -225,40 +200,6 @@ func (d *Driver) inHardware(ctx context.Context, s *script) error {
 	return errors.Join(failed...)
 }
 
-// refresh reads the configuration where that is due, and restores what is not as csig left
-// it, but for ports that are refused.
-func (d *Driver) refresh(ctx context.Context, res *vendors.UpdateResult) error {
-	if d.alive() && time.Since(d.compared) < recheck {
-		return nil
-	}
-	v, err := d.look(ctx)
-	if err != nil {
-		return err
-	}
-	d.compared = time.Now()
-	d.refused = d.refuses(v, tagging(d.wanted))
-	changes, err := Diff(d.setup(v), *d.wanted)
-	if err != nil || len(changes) == 0 {
-		return err
-	}
-	s, old := newScript(), newScript()
-	if err := d.apply(s, old, v, d.wanted); err != nil {
-		return err
-	}
-	clear(d.signals)
-	failed, err := d.exchange(ctx, s, d.byPort(old))
-	if err = errors.Join(append(failed, err)...); !d.alive() {
-		return err
-	}
-	if v, seen := d.look(ctx); seen == nil {
-		left, bad := Diff(d.setup(v), *d.wanted)
-		res.NoteRepairs(slices.DeleteFunc(changes, func(c vendors.Change) bool { return slices.Contains(left, c) }))
-		return errors.Join(err, bad)
-	} else {
-		return errors.Join(err, seen)
-	}
-}
-
 // byPort are the flows that a script takes out, of each port.
 func (d *Driver) byPort(s *script) map[string]*script {
 	out := map[string]*script{}
@@ -270,33 +211,6 @@ func (d *Driver) byPort(s *script) map[string]*script {
 		out[port].dels = append(out[port].dels, flow)
 	}
 	return out
-}
-
-// Release writes the fallback: nothing else ends what the ports write, also where an Apply
-// that failed has left the driver without a setup.
-func (d *Driver) Release(ctx context.Context) error {
-	if d.wanted == nil {
-		v, err := d.look(ctx)
-		if err != nil {
-			return err
-		}
-		have := d.setup(v)
-		if len(have.Ports) == 0 {
-			return nil
-		}
-		if d.start(have.Wanted()); have.TPID != 0 {
-			d.compared = time.Time{} // a change that broke off is repaired first
-		}
-	}
-	var list []vendors.PortUpdate
-	for _, p := range updating(d.wanted).Ports {
-		list = append(list, vendors.PortUpdate{Port: p.Port, Intents: d.wanted.Fallback()})
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	_, err := d.update(ctx, list)
-	return err
 }
 
 // programmed is what the switch reports of a flow that is in hardware

@@ -152,6 +152,10 @@ func (l *Loop) Update(ctx context.Context, updates []vendors.PortUpdate) (res ve
 		if !l.device.Known() {
 			return res, err
 		}
+		named := false
+		if vendors.EachPort(err, func(string, error) { named = true }); !named {
+			l.Compared = time.Time{} // until the device is as csig wants it
+		}
 		errs = append(errs, err)
 	}
 	var ports []Port
