@@ -9,9 +9,9 @@ import (
 
 	"github.com/csig-agent/csig/inventory"
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
 	"github.com/csig-agent/csig/vendors/eos/eostest"
+	"github.com/csig-agent/csig/vendors/reconcile"
 )
 
 // fellBack compares how many ports have so many flows of the dead-man.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/csig-agent/csig/vendors"
-	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/cli/clitest"
+	"github.com/csig-agent/csig/vendors/reconcile"
 	"github.com/csig-agent/csig/vendors/vendorstest"
 	"github.com/csig-agent/csig/vlanrules"
 )
