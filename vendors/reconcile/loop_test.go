@@ -24,6 +24,8 @@ type table struct {
 	read   bool             // and nothing has broken off since
 	reads  int
 
+	programs int
+
 	fails   map[string]error // of a port's next write
 	breaks  bool             // the next write breaks off
 	foreign map[string]error // *PermanentError of ports, "" for all
@@ -72,6 +74,7 @@ func (t *table) Diff(have, want vendors.Setup) ([]vendors.Change, error) {
 }
 
 func (t *table) Program(context.Context) error {
+	t.programs++
 	if t.stuck != nil {
 		return t.stuck
 	}
@@ -148,6 +151,14 @@ func TestLoop(t *testing.T) {
 			_, _ = d.update(8, "p1", "p2")
 			return d.update(9, "p1", "p2")
 		}, "0 [] [p1 p2] 0 0"},
+		{"nothing is restored where the device is refused", func(_ *testing.T, d *table) (vendors.UpdateResult, error) {
+			_, _ = d.update(7, "p1", "p2")
+			d.has.Ports, d.foreign[""] = d.has.Ports[:1], &vendors.PermanentError{Err: errors.New("another TPID")}
+			time.Sleep(Every)
+			res, err := d.update(8, "p1")
+			res.Ops += 10 * d.programs
+			return res, err
+		}, "1 [] [p1] 0 7"},
 		{"what is gone is restored within a minute", func(_ *testing.T, d *table) (vendors.UpdateResult, error) {
 			_, _ = d.update(7, "p1", "p2")
 			d.has.Ports = d.has.Ports[:1]
