@@ -120,7 +120,7 @@ func named(err error) (ports []string) {
 	return ports
 }
 
-func TestLoop(t *testing.T) {
+func TestUpdateTakesOverRepairsAndFallsBack(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(t *testing.T, d *table) (vendors.UpdateResult, error)

@@ -62,7 +62,7 @@ func (d *Driver) Program(ctx context.Context) error {
 	was := d.View.Ours()
 	gone := slices.DeleteFunc(slices.Clone(was), want.HasPort)
 	if d.Withdraw != nil && (fresh || len(gone) > 0 || len(was) < len(want.Ports)) { // the dead-man is of other ports
-		if err := d.write(ctx, "", func(s *Script) { s.Note(record) }); err != nil {
+		if err := d.Give(ctx, func(s *Script) { s.Note(record) }); err != nil {
 			return err
 		}
 		if err := d.Withdraw(ctx, d.Want); err != nil {
@@ -99,10 +99,7 @@ func (d *Driver) Program(ctx context.Context) error {
 	if d.Lost() {
 		return err
 	}
-	if seen := d.see(ctx); seen != nil {
-		return errors.Join(err, seen)
-	}
-	return errors.Join(err, d.write(ctx, "", func(s *Script) {
+	return errors.Join(err, d.Give(ctx, func(s *Script) {
 		s.Orphans()
 		s.GiveBack(func(f Found, p *Port) bool {
 			switch {
@@ -259,8 +256,5 @@ func (d *Driver) remove(ctx context.Context, left map[string]bool) error {
 			return err
 		}
 	}
-	if seen := d.see(ctx); seen != nil {
-		return errors.Join(err, seen)
-	}
-	return errors.Join(err, d.write(ctx, "", rest))
+	return errors.Join(err, d.Give(ctx, rest))
 }
